@@ -1,0 +1,1 @@
+"""Voxpath: a voice agent whose ears are an FPGA."""
