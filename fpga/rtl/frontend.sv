@@ -1,0 +1,506 @@
+// The portable top of the front end: 48 kHz samples in and out, frames and replies through memory, control by registers.
+//
+//   s_axis_adc ─► resampler ─┬─► denoiser ─► framer ─► ring_writer ─► m_axi (write)
+//                            └─► vad ──────────┘
+//   m_axis_dac ◄─ playback ◄─ m_axi (read)                      media_clock stamps both ends
+//
+// One pulse of s_axis_adc_tvalid is one 48 kHz tick: it drives the clock's stamps, the playback and every timer, so that
+// what the front end does depends on samples alone and not on how fast `clk` runs between them.
+
+module frontend #(
+    // Frequency of clk in Hz: paces media_clock and the 100 us memory watchdog
+    parameter int CLK_HZ        = 100_000_000,
+    // 1: media_clock advances by exactly 62500/3 ns at a tick (simulation); 0: with every clk
+    parameter int TICK_TIME     = 0,
+    // Slots of the capture ring; a power of two
+    parameter int CAPTURE_SLOTS = 256,
+    // Slots of the playback ring; a power of two
+    parameter int PLAY_SLOTS    = 256,
+    // Width of memory addresses
+    parameter int ADDR_W        = 40,
+    // Folder of the coefficient tables, with a closing slash
+    parameter     FILTERS       = "fpga/filters/"
+) (
+    input  logic              clk,
+    input  logic              rst,
+    // samples
+    input  logic [      15:0] s_axis_adc_tdata,
+    input  logic              s_axis_adc_tvalid,
+    output logic [      15:0] m_axis_dac_tdata,
+    output logic              m_axis_dac_tvalid,
+    // registers
+    input  logic [       8:0] s_axil_awaddr,
+    input  logic [       2:0] s_axil_awprot,
+    input  logic              s_axil_awvalid,
+    output logic              s_axil_awready,
+    input  logic [      31:0] s_axil_wdata,
+    input  logic [       3:0] s_axil_wstrb,
+    input  logic              s_axil_wvalid,
+    output logic              s_axil_wready,
+    output logic [       1:0] s_axil_bresp,
+    output logic              s_axil_bvalid,
+    input  logic              s_axil_bready,
+    input  logic [       8:0] s_axil_araddr,
+    input  logic [       2:0] s_axil_arprot,
+    input  logic              s_axil_arvalid,
+    output logic              s_axil_arready,
+    output logic [      31:0] s_axil_rdata,
+    output logic [       1:0] s_axil_rresp,
+    output logic              s_axil_rvalid,
+    input  logic              s_axil_rready,
+    // memory: capture is written, playback is read
+    output logic [ADDR_W-1:0] m_axi_awaddr,
+    output logic [       7:0] m_axi_awlen,
+    output logic [       2:0] m_axi_awsize,
+    output logic [       1:0] m_axi_awburst,
+    output logic [       3:0] m_axi_awcache,
+    output logic [       2:0] m_axi_awprot,
+    output logic              m_axi_awvalid,
+    input  logic              m_axi_awready,
+    output logic [     127:0] m_axi_wdata,
+    output logic [      15:0] m_axi_wstrb,
+    output logic              m_axi_wlast,
+    output logic              m_axi_wvalid,
+    input  logic              m_axi_wready,
+    input  logic [       1:0] m_axi_bresp,
+    input  logic              m_axi_bvalid,
+    output logic              m_axi_bready,
+    output logic [ADDR_W-1:0] m_axi_araddr,
+    output logic [       7:0] m_axi_arlen,
+    output logic [       2:0] m_axi_arsize,
+    output logic [       1:0] m_axi_arburst,
+    output logic [       3:0] m_axi_arcache,
+    output logic [       2:0] m_axi_arprot,
+    output logic              m_axi_arvalid,
+    input  logic              m_axi_arready,
+    input  logic [     127:0] m_axi_rdata,
+    input  logic [       1:0] m_axi_rresp,
+    input  logic              m_axi_rlast,
+    input  logic              m_axi_rvalid,
+    output logic              m_axi_rready,
+    // status
+    output logic              irq,
+    // clocks are needed before the next sample; while low, nothing changes however long clk runs
+    output logic              busy
+);
+
+  localparam int TimeoutCycles = CLK_HZ / 10_000;  // 100 us
+  localparam int DenoiserDelay = 30;  // samples of 16 kHz: the centre of a 61-tap linear-phase filter
+  localparam logic [31:0] DelayMixer = 32'd0;
+  localparam logic [31:0] DelayFilter = 32'd583_333;  // 28 samples of 48 kHz: the centre of 57 taps
+  localparam logic [31:0] DelayDenoise = 32'd1_875_000;  // 30 samples of 16 kHz
+  localparam logic [7:0] StageResampled = 8'h01;
+  localparam logic [7:0] StreamAudio = 8'h00;
+
+  frontend_regs_pkg::frontend__in_t  to_regs;
+  frontend_regs_pkg::frontend__out_t from_regs;
+
+  // ---- registers ---------------------------------------------------------------------------------------------------
+
+  frontend_regs regs (
+      .clk,
+      .rst,
+      .s_axil_awready,
+      .s_axil_awvalid,
+      .s_axil_awaddr,
+      .s_axil_awprot,
+      .s_axil_wready,
+      .s_axil_wvalid,
+      .s_axil_wdata,
+      .s_axil_wstrb,
+      .s_axil_bready,
+      .s_axil_bvalid,
+      .s_axil_bresp,
+      .s_axil_arready,
+      .s_axil_arvalid,
+      .s_axil_araddr,
+      .s_axil_arprot,
+      .s_axil_rready,
+      .s_axil_rvalid,
+      .s_axil_rdata,
+      .s_axil_rresp,
+      .hwif_in (to_regs),
+      .hwif_out(from_regs)
+  );
+
+  // A software write shows in the register one cycle after its strobe.
+  logic tail_write_q, head_write_q, step_write_q, tail_fix_q, head_fix_q;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      {tail_write_q, head_write_q, step_write_q, tail_fix_q, head_fix_q} <= '0;
+    end else begin
+      tail_write_q <= from_regs.RING_TAIL.count.swmod;
+      head_write_q <= from_regs.PLAY_HEAD.count.swmod;
+      step_write_q <= from_regs.CLOCK_STEP.ns.swmod;
+      tail_fix_q   <= tail_write_q;
+      head_fix_q   <= head_write_q;
+    end
+  end
+
+  logic control_busy;
+  assign control_busy = s_axil_awvalid | s_axil_wvalid | s_axil_bvalid | s_axil_arvalid | s_axil_rvalid |
+      from_regs.RING_TAIL.count.swmod | from_regs.PLAY_HEAD.count.swmod | from_regs.CLOCK_STEP.ns.swmod |
+      from_regs.PLAY_STOP.stop.value | from_regs.EVENT_POP.pop.value | from_regs.IRQ_ACK.frames.value |
+      tail_write_q | head_write_q | step_write_q | tail_fix_q | head_fix_q;
+
+  logic enable_capture, enable_playback, quiesce;
+  assign enable_capture  = from_regs.CONTROL.capture_enable.value;
+  assign enable_playback = from_regs.CONTROL.playback_enable.value;
+  assign quiesce         = from_regs.CONTROL.quiesce.value;
+
+  // ---- time --------------------------------------------------------------------------------------------------------
+
+  logic tick;
+  logic [63:0] now_ns, free_ns, tick_ns;
+  logic [31:0] epoch;
+  logic        clock_busy;
+  assign tick = s_axis_adc_tvalid;
+
+  media_clock #(
+      .CLK_HZ,
+      .TICK_TIME
+  ) media_clock (
+      .clk,
+      .rst,
+      .tick,
+      .rate_adjust(from_regs.CLOCK_RATE.adjust.value),
+      .step_valid (step_write_q),
+      .step_ns    (from_regs.CLOCK_STEP.ns.value),
+      .now_ns,
+      .free_ns,
+      .epoch,
+      .tick_ns,
+      .busy       (clock_busy)
+  );
+
+  logic alive, heartbeat_lost;
+
+  heartbeat heartbeat (
+      .clk,
+      .rst,
+      .tick,
+      .beat(from_regs.HEARTBEAT.beat.swmod),
+      .alive,
+      .lost(heartbeat_lost)
+  );
+
+  // ---- capture: 48 kHz -> 16 kHz -> frames -> memory -----------------------------------------------------------------
+
+  logic [15:0] pcm_tdata, clean_tdata;
+  logic [63:0] pcm_tuser, clean_tuser;
+  logic pcm_tvalid, pcm_tready, clean_tvalid, clean_tready;
+  logic adc_tready, resampler_busy, denoiser_busy;
+
+  resampler #(
+      .L(1),
+      .M(3),
+      .TAPS(57),
+      .COEF_FILE({FILTERS, "decimate_48k_16k.hex"})
+  ) resampler (
+      .clk,
+      .rst,
+      .clear        (1'b0),
+      .s_axis_tdata (s_axis_adc_tdata),
+      .s_axis_tuser (tick_ns),
+      .s_axis_tvalid(s_axis_adc_tvalid),
+      .s_axis_tready(adc_tready),
+      .m_axis_tdata (pcm_tdata),
+      .m_axis_tuser (pcm_tuser),
+      .m_axis_tvalid(pcm_tvalid),
+      .m_axis_tready(pcm_tready),
+      .busy         (resampler_busy)
+  );
+
+  denoiser #(
+      .DELAY(DenoiserDelay)
+  ) denoiser (
+      .clk,
+      .rst,
+      .s_axis_tdata (pcm_tdata),
+      .s_axis_tuser (pcm_tuser),
+      .s_axis_tvalid(pcm_tvalid),
+      .s_axis_tready(pcm_tready),
+      .m_axis_tdata (clean_tdata),
+      .m_axis_tuser (clean_tuser),
+      .m_axis_tvalid(clean_tvalid),
+      .m_axis_tready(clean_tready),
+      .busy         (denoiser_busy)
+  );
+
+  logic [31:0] delay_to_pcm;
+  assign delay_to_pcm = from_regs.DELAY_ADC.ns.value + DelayMixer + DelayFilter;
+
+  logic playing, vad_active, vad_busy, vad_ready;
+  logic hop_valid, hop_speech, hop_onset, hop_offset;
+  logic [15:0] hop_energy, hop_floor;
+  logic [7:0] hop_zc, hop_score;
+  logic [63:0] onset_ns, offset_ns;
+
+  vad vad (
+      .clk,
+      .rst,
+      .s_axis_tdata   (pcm_tdata),
+      .s_axis_tuser   (pcm_tuser),
+      .s_axis_tvalid  (pcm_tvalid && pcm_tready),
+      .s_axis_tready  (vad_ready),
+      .delay_ns       (delay_to_pcm),
+      .onset_margin   (from_regs.VAD_ONSET_MARGIN.log2.value),
+      .offset_margin  (from_regs.VAD_OFFSET_MARGIN.log2.value),
+      .loud_margin    (from_regs.VAD_LOUD_MARGIN.log2.value),
+      .floor_min      (from_regs.VAD_FLOOR_MIN.log2.value),
+      .zc_max         (from_regs.VAD_ZC_MAX.count.value),
+      .hangover       (from_regs.VAD_HANGOVER.blocks.value),
+      .min_onset      (from_regs.VAD_MIN_ONSET.blocks.value),
+      .playback_margin(from_regs.VAD_PLAYBACK_MARGIN.log2.value),
+      .playback_active(playing),
+      .hop_valid,
+      .hop_speech,
+      .hop_onset,
+      .hop_offset,
+      .hop_energy,
+      .hop_floor,
+      .hop_zc,
+      .hop_score,
+      .active         (vad_active),
+      .onset_ns,
+      .offset_ns,
+      .busy           (vad_busy)
+  );
+
+  logic clipped;
+  assign clipped = s_axis_adc_tvalid && (s_axis_adc_tdata == 16'h7FFF || s_axis_adc_tdata == 16'h8000);
+
+  logic [127:0] frame_tdata;
+  logic frame_tvalid, frame_tready, frame_tlast, frame_tuser;
+  logic ring_free, frame_lost, hop_overrun, framer_busy;
+  logic [31:0] frames_captured, frames_lost;
+
+  framer framer (
+      .clk,
+      .rst,
+      .s_axis_tdata   (clean_tdata),
+      .s_axis_tuser   (clean_tuser),
+      .s_axis_tvalid  (clean_tvalid),
+      .s_axis_tready  (clean_tready),
+      .delay_ns       (delay_to_pcm + DelayDenoise),
+      .hop_valid,
+      .hop_speech,
+      .hop_onset,
+      .hop_offset,
+      .hop_energy,
+      .hop_floor,
+      .hop_zc,
+      .hop_score,
+      .clipped,
+      .time_locked    (from_regs.CONTROL.time_locked.value),
+      .playback_active(playing),
+      .test_pattern   (1'b0),
+      .stage_mask     (StageResampled),
+      .stream         (StreamAudio),
+      .ring_free,
+      .frame_lost,
+      .hop_overrun,
+      .m_axis_tdata   (frame_tdata),
+      .m_axis_tvalid  (frame_tvalid),
+      .m_axis_tready  (frame_tready),
+      .m_axis_tlast   (frame_tlast),
+      .m_axis_tuser   (frame_tuser),
+      .frames_captured,
+      .frames_lost,
+      .busy           (framer_busy)
+  );
+
+  logic [31:0] ring_head, ring_tail;
+  logic published, published_urgent, bad_tail, ring_window_fault, write_error, write_timeout;
+  logic ring_idle, ring_busy;
+
+  ring_writer #(
+      .SLOTS(CAPTURE_SLOTS),
+      .ADDR_W,
+      .TIMEOUT_CYCLES(TimeoutCycles)
+  ) ring_writer (
+      .clk,
+      .rst,
+      .s_axis_tdata (frame_tdata),
+      .s_axis_tvalid(frame_tvalid),
+      .s_axis_tready(frame_tready),
+      .s_axis_tlast (frame_tlast),
+      .s_axis_tuser (frame_tuser),
+      .enable       (enable_capture),
+      .quiesce,
+      .alive,
+      .base         (from_regs.RING_BASE.address.value),
+      .size         (from_regs.RING_SIZE.bytes.value),
+      .boot_id      (from_regs.BOOT_ID.id.value),
+      .tail_write   (tail_write_q),
+      .tail_value   (from_regs.RING_TAIL.count.value),
+      .free         (ring_free),
+      .frame_lost,
+      .head         (ring_head),
+      .tail         (ring_tail),
+      .published,
+      .published_urgent,
+      .bad_tail,
+      .window_fault (ring_window_fault),
+      .write_error,
+      .timeout      (write_timeout),
+      .idle         (ring_idle),
+      .busy         (ring_busy),
+      .m_axi_awaddr,
+      .m_axi_awlen,
+      .m_axi_awsize,
+      .m_axi_awburst,
+      .m_axi_awcache,
+      .m_axi_awprot,
+      .m_axi_awvalid,
+      .m_axi_awready,
+      .m_axi_wdata,
+      .m_axi_wstrb,
+      .m_axi_wlast,
+      .m_axi_wvalid,
+      .m_axi_wready,
+      .m_axi_bresp,
+      .m_axi_bvalid,
+      .m_axi_bready
+  );
+
+  logic frames_pending, coalescer_busy;
+
+  irq_coalescer irq_coalescer (
+      .clk,
+      .rst,
+      .tick,
+      .tick_ns,
+      .published,
+      .published_urgent,
+      .frames  (from_regs.COALESCE_FRAMES.frames.value),
+      .us      (from_regs.COALESCE_US.us.value),
+      .adaptive(from_regs.CONTROL.adaptive.value),
+      .hot     (vad_active || from_regs.CONTROL.turn_open.value),
+      .ack     (from_regs.IRQ_ACK.frames.value),
+      .pending (frames_pending),
+      .busy    (coalescer_busy)
+  );
+
+  // ---- playback: memory -> 48 kHz ----------------------------------------------------------------------------------
+
+  logic [31:0] play_head, play_tail, play_level, event_ticket, event_position;
+  logic [63:0] event_ns;
+  logic [7:0] event_kind, event_count;
+  logic event_valid, event_overflow, bad_head, bad_slot, play_window_fault, read_error, read_timeout;
+  logic play_idle, play_busy;
+
+  playback #(
+      .SLOTS(PLAY_SLOTS),
+      .ADDR_W,
+      .TIMEOUT_CYCLES(TimeoutCycles),
+      .COEF_16K({FILTERS, "interpolate_16k_48k.hex"}),
+      .COEF_24K({FILTERS, "interpolate_24k_48k.hex"})
+  ) playback (
+      .clk,
+      .rst,
+      .tick,
+      .tick_ns,
+      .enable      (enable_playback),
+      .quiesce,
+      .base        (from_regs.PLAY_BASE.address.value),
+      .size        (from_regs.PLAY_SIZE.bytes.value),
+      .head_write  (head_write_q),
+      .head_value  (from_regs.PLAY_HEAD.count.value),
+      .head        (play_head),
+      .tail        (play_tail),
+      .stop        (from_regs.PLAY_STOP.stop.value),
+      .gain        (from_regs.PLAY_GAIN.gain.value),
+      .low_water   (from_regs.PLAY_LOW_WATER.samples.value),
+      .delay_ns    (DelayFilter + from_regs.DELAY_DAC.ns.value),
+      .m_axis_dac_tdata,
+      .m_axis_dac_tvalid,
+      .playing,
+      .level       (play_level),
+      .event_valid,
+      .event_ns,
+      .event_ticket,
+      .event_position,
+      .event_kind,
+      .event_count,
+      .event_pop   (from_regs.EVENT_POP.pop.value),
+      .event_overflow,
+      .bad_head,
+      .bad_slot,
+      .window_fault(play_window_fault),
+      .read_error,
+      .timeout     (read_timeout),
+      .idle        (play_idle),
+      .busy        (play_busy),
+      .m_axi_araddr,
+      .m_axi_arlen,
+      .m_axi_arsize,
+      .m_axi_arburst,
+      .m_axi_arcache,
+      .m_axi_arprot,
+      .m_axi_arvalid,
+      .m_axi_arready,
+      .m_axi_rdata,
+      .m_axi_rresp,
+      .m_axi_rlast,
+      .m_axi_rvalid,
+      .m_axi_rready
+  );
+
+  // ---- what the host reads -----------------------------------------------------------------------------------------
+
+  assign irq = (frames_pending && from_regs.IRQ_ENABLE.frames.value) ||
+      (event_valid && from_regs.IRQ_ENABLE.events.value);
+
+  always_comb begin
+    to_regs                             = '0;
+    // Idle is a promise: nothing is outstanding and nothing may start.
+    to_regs.STATUS.idle.next            = ring_idle && play_idle && (quiesce || (!enable_capture && !enable_playback));
+    to_regs.STATUS.speech.next          = vad_active;
+    to_regs.STATUS.playing.next         = playing;
+    to_regs.STATUS.alive.next           = alive;
+    to_regs.FAULTS.bad_tail.hwset       = bad_tail;
+    to_regs.FAULTS.bad_head.hwset       = bad_head;
+    to_regs.FAULTS.window.hwset         = ring_window_fault || play_window_fault;
+    to_regs.FAULTS.write_error.hwset    = write_error;
+    to_regs.FAULTS.read_error.hwset     = read_error;
+    to_regs.FAULTS.memory_timeout.hwset = write_timeout || read_timeout;
+    to_regs.FAULTS.heartbeat_lost.hwset = heartbeat_lost;
+    to_regs.FAULTS.hop_overrun.hwset    = hop_overrun || (s_axis_adc_tvalid && !adc_tready);
+    to_regs.FAULTS.event_overflow.hwset = event_overflow;
+    to_regs.FAULTS.bad_slot.hwset       = bad_slot;
+    to_regs.TIME_NS.ns.next             = now_ns;
+    to_regs.FREE_NS.ns.next             = free_ns;
+    to_regs.CLOCK_EPOCH.count.next      = epoch;
+    to_regs.DELAY_MIXER.ns.next         = DelayMixer;
+    to_regs.DELAY_RESAMPLE.ns.next      = DelayFilter;
+    to_regs.DELAY_DENOISE.ns.next       = DelayDenoise;
+    to_regs.DELAY_INTERP.ns.next        = DelayFilter;
+    to_regs.ONSET_NS.ns.next            = onset_ns;
+    to_regs.OFFSET_NS.ns.next           = offset_ns;
+    to_regs.RING_SLOTS.count.next       = CAPTURE_SLOTS;
+    to_regs.RING_HEAD.count.next        = ring_head;
+    // An impossible count does not stay in the register.
+    to_regs.RING_TAIL.count.we          = tail_fix_q;
+    to_regs.RING_TAIL.count.next        = ring_tail;
+    to_regs.FRAMES_CAPTURED.count.next  = frames_captured;
+    to_regs.RING_LOST.count.next        = frames_lost;
+    to_regs.IRQ_STATUS.frames.next      = frames_pending;
+    to_regs.IRQ_STATUS.events.next      = event_valid;
+    to_regs.PLAY_SLOTS.count.next       = PLAY_SLOTS;
+    to_regs.PLAY_HEAD.count.we          = head_fix_q;
+    to_regs.PLAY_HEAD.count.next        = play_head;
+    to_regs.PLAY_TAIL.count.next        = play_tail;
+    to_regs.PLAY_LEVEL.samples.next     = play_level;
+    to_regs.EVENT_NS.ns.next            = event_ns;
+    to_regs.EVENT_TICKET.ticket.next    = event_ticket;
+    to_regs.EVENT_POSITION.samples.next = event_position;
+    to_regs.EVENT_KIND.kind.next        = event_kind;
+    to_regs.EVENT_KIND.count.next       = event_count;
+  end
+
+  assign busy = control_busy | clock_busy | resampler_busy | denoiser_busy | vad_busy | framer_busy | ring_busy |
+      coalescer_busy | play_busy;
+
+endmodule
