@@ -1,8 +1,8 @@
 """Turn `frontend.rdl` into RTL, Python, Markdown, a C header and HTML.
 
-    python fpga/regs/generate.py rtl FOLDER      SystemVerilog for simulation and synthesis
-    python fpga/regs/generate.py host            host/voxpath/boards/registers.py and docs/registers.md (committed)
-    python fpga/regs/generate.py extras FOLDER   C header and HTML pages
+python fpga/regs/generate.py rtl FOLDER      SystemVerilog for simulation and synthesis
+python fpga/regs/generate.py host            host/voxpath/boards/registers.py and docs/registers.md (committed)
+python fpga/regs/generate.py extras FOLDER   C header and HTML pages
 """
 
 import subprocess
@@ -27,7 +27,10 @@ def registers() -> list[RegNode]:
 
 def python_text() -> str:
     """A module of constants: `NAME` is a byte offset, `NAME__FIELD` a bit mask where a register has several fields."""
-    lines = ['"""Byte offsets of the front end\'s registers. Generated from fpga/regs/frontend.rdl; do not edit."""', ""]
+    lines = [
+        '"""Byte offsets of the front end\'s registers. Generated from frontend.rdl."""',
+        "",
+    ]
     wide = []
     for reg in registers():
         lines.append(f"{reg.inst_name} = 0x{reg.address_offset:03X}")
@@ -80,9 +83,7 @@ def write_rtl(folder: Path):
 def run(exporter: str, output: Path, *options: str):
     """One of PeakRDL's exporters, run by the interpreter that runs this."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        [sys.executable, "-m", "peakrdl", exporter, str(SOURCE), "-o", str(output), *options], check=True
-    )
+    subprocess.run([sys.executable, "-m", "peakrdl", exporter, str(SOURCE), "-o", str(output), *options], check=True)
 
 
 def main(arguments: list[str]) -> int:

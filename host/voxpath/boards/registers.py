@@ -1,4 +1,4 @@
-"""Byte offsets of the front end's registers. Generated from fpga/regs/frontend.rdl; do not edit."""
+"""Byte offsets of the front end's registers. Generated from frontend.rdl."""
 
 ID = 0x000
 VERSION = 0x004
