@@ -1,0 +1,166 @@
+"""Frames in, the state of the speaker's turn out.
+
+    idle --speech--> listening --pause--> maybe over --silence long enough--> idle (the utterance is handed out)
+                         ^                    |
+                         +------ speech ------+
+
+This is a pure function of the frames and of OFFSET_NS: no threads, no wall clock, no models.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from voxpath.speech.endpoint import FixedSilence
+
+HOP = 64  # samples of a frame
+HOP_NS = 4_000_000
+PREROLL_MS = 300  # what the recogniser hears from before the onset: soft consonants come before the loud vowel
+PAUSE_MS = 60  # from here a pause may be the end; shorter ones are stop consonants
+MIN_SPEECH_MS = 60  # less speech than this is a click or a knock
+LONGEST_S = 27.0  # the recogniser's window is 30 s; a longer utterance is cut here
+MOST_CONCEALED = 256  # a gap of more frames than the ring holds is a restart, not a loss
+
+
+class Signal(enum.Enum):
+    """What a frame meant for the turn."""
+
+    ONSET = "onset"
+    PAUSE = "pause"
+    RESUMED = "resumed"
+    NOISE = "noise"
+    ENDPOINT = "endpoint"
+
+
+@dataclass(slots=True)
+class Utterance:
+    """What the speaker said: frames from the pre-roll on, and when speech began and last was (board ns)."""
+
+    speech_start_ns: int
+    speech_end_ns: int
+    pieces: list[np.ndarray] = field(default_factory=list)
+    samples: int = 0
+    speech_ms: float = 0.0
+    concealed_frames: int = 0
+
+    def pcm(self) -> np.ndarray:
+        """Everything heard so far: int16, 16 kHz; lost frames are silence."""
+        return np.concatenate(self.pieces) if self.pieces else np.zeros(0, np.int16)
+
+    def add(self, piece: np.ndarray) -> None:
+        self.pieces.append(piece)
+        self.samples += len(piece)
+
+    @property
+    def seconds(self) -> float:
+        return self.samples / 16_000
+
+
+class Listener:
+    """Follows the detector's flags, frame by frame, and counts silence.
+
+    At ENDPOINT the utterance is in `finished`.
+
+    Silence runs from the end of the last frame with flag 0 (speech before hangover), or from OFFSET_NS where the
+    board has told it (`offset_at`): never from flag 2, which comes after the hangover.
+    """
+
+    def __init__(self, endpoint: FixedSilence) -> None:
+        self.endpoint = endpoint
+        self.utterance: Utterance | None = None
+        self.finished: Utterance | None = None
+        self.paused = False
+        self.silence_ms = 0.0
+        self._preroll: deque = deque(maxlen=int(PREROLL_MS * 1e6 / HOP_NS))
+        self._sequence: int | None = None
+
+    @property
+    def state(self) -> str:
+        if self.utterance is None:
+            return "idle"
+        return "maybe over" if self.paused else "listening"
+
+    def hear(self, frame) -> Signal | None:
+        """Take the next frame; late and repeated ones are ignored, lost ones become silence."""
+        lost = self._lost_before(frame)
+        if lost < 0:
+            return None
+        if self.utterance is None:
+            self._preroll.append(frame)
+            return self._begin(frame) if frame.speech or frame.onset else None
+        utterance = self.utterance
+        if lost:
+            utterance.add(np.zeros(lost * HOP, np.int16))
+            utterance.concealed_frames += lost
+        utterance.add(frame.pcm[: frame.samples])
+        if frame.speech:
+            utterance.speech_ms += HOP_NS / 1e6
+            utterance.speech_end_ns = frame.end_ns
+            self.silence_ms = 0.0
+            if self.paused:
+                self.paused = False
+                return Signal.RESUMED
+            return self._end() if utterance.seconds >= LONGEST_S else None
+        self.silence_ms = (frame.end_ns - utterance.speech_end_ns) / 1e6
+        if self.silence_ms >= self.endpoint.silence_ms:
+            return self._end()
+        if not self.paused and self.silence_ms >= PAUSE_MS and utterance.speech_ms >= MIN_SPEECH_MS:
+            self.paused = True
+            return Signal.PAUSE
+        return None
+
+    def offset_at(self, ns: int) -> None:
+        """OFFSET_NS as the board reports it: the last speech sample, finer than the frame that holds it."""
+        utterance = self.utterance
+        if utterance is not None and 0 <= utterance.speech_end_ns - ns < 2 * HOP_NS:
+            utterance.speech_end_ns = ns
+
+    def onset_at(self, ns: int) -> None:
+        """ONSET_NS as the board reports it; an onset is decided a few ms after the first speech sample."""
+        utterance = self.utterance
+        if utterance is not None and abs(utterance.speech_start_ns - ns) < 4 * HOP_NS:
+            utterance.speech_start_ns = ns
+
+    def take_back(self, earlier: Utterance) -> None:
+        """The speaker went on after all: put an utterance that had been handed out before the one being heard."""
+        utterance = self.utterance
+        if utterance is None:
+            return
+        utterance.pieces = earlier.pieces + utterance.pieces
+        utterance.samples += earlier.samples
+        utterance.speech_start_ns = earlier.speech_start_ns
+        utterance.speech_ms += earlier.speech_ms
+        utterance.concealed_frames += earlier.concealed_frames
+
+    def _begin(self, frame) -> Signal:
+        self.utterance = Utterance(frame.capture_ns, frame.end_ns)
+        self.paused = False
+        self.silence_ms = 0.0
+        for earlier in self._preroll:
+            self.utterance.add(earlier.pcm[: earlier.samples])
+        self.utterance.speech_ms = HOP_NS / 1e6
+        return Signal.ONSET
+
+    def _end(self) -> Signal:
+        utterance, self.utterance = self.utterance, None
+        self.paused = False
+        if utterance.speech_ms < MIN_SPEECH_MS:
+            return Signal.NOISE
+        self.finished = utterance
+        self._preroll.clear()  # no sound is given to the recogniser twice
+        return Signal.ENDPOINT
+
+    def _lost_before(self, frame) -> int:
+        """Frames missing before this one; -1 for one that is late or repeated."""
+        last, self._sequence = self._sequence, frame.sequence
+        if last is None:
+            return 0
+        step = (frame.sequence - last) & 0xFFFFFFFF
+        if step == 0 or step > 0xFFFFFFFF - MOST_CONCEALED:
+            self._sequence = last
+            return -1
+        return step - 1 if step <= MOST_CONCEALED else 0

@@ -1,0 +1,53 @@
+"""One thread a stage: a queue, a worker, and a way out when the worker never comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+NICENESS = 10
+
+
+def be_nice() -> None:
+    """Give this thread a lower priority (+10), so that the board's own thread keeps its pace. Linux only."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+
+
+class Stage:
+    """Runs `work(item)` for each item put in, in order, on a thread of its own.
+
+    `failed(item, error)` is called when `work` raises. `replace()` gives up on a worker that hangs: a new thread takes
+    over with an empty queue, and the old one ends when its call returns.
+    """
+
+    def __init__(self, name: str, work: Callable[[Any], None], failed: Callable[[Any, Exception], None]) -> None:
+        self._name, self._work, self._failed = name, work, failed
+        self._inbox: queue.SimpleQueue = queue.SimpleQueue()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, args=(self._inbox,), name=self._name, daemon=True).start()
+
+    def put(self, item: Any) -> None:
+        self._inbox.put(item)
+
+    def replace(self) -> None:
+        self.stop()
+        self._inbox = queue.SimpleQueue()
+        self.start()
+
+    def stop(self) -> None:
+        """Let the thread end after what it is doing; does not wait."""
+        self._inbox.put(None)
+
+    def _run(self, inbox: queue.SimpleQueue) -> None:
+        be_nice()
+        while (item := inbox.get()) is not None:
+            try:
+                self._work(item)
+            except Exception as error:  # whatever a model raises must end one turn, not the chain
+                self._failed(item, error)

@@ -1,0 +1,1 @@
+"""When things happened, on the board's clock: stamps, records of turns, reports."""

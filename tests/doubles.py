@@ -1,0 +1,245 @@
+"""Stand-ins for tests of the chain: a board in virtual time and engines that do as they are told."""
+
+import queue
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+
+from voxpath.engines.cancel import Cancelled
+from voxpath.link.frame import OFFSET, ONSET, PLAYBACK, SPEECH, Frame
+
+HOP_NS = 4_000_000
+HANGOVER_NS = 32_000_000
+
+
+def frame(sequence: int, *, flags: int = 0, capture_ns: int | None = None, pcm: np.ndarray | None = None) -> Frame:
+    """A frame of the 4 ms grid: number `sequence`, captured at sequence x 4 ms."""
+    if capture_ns is None:
+        capture_ns = sequence * HOP_NS
+    pcm = np.zeros(64, np.int16) if pcm is None else pcm
+    return Frame(sequence, capture_ns, flags, 0, 0, 0, 0, 0, 64, 1, 0, pcm)
+
+
+class FakeReply:
+    def __init__(self, board, rate):
+        self.board, self.rate = board, rate
+        self.times = {}
+        self.written = []
+        self.waiting = 0
+        self.heard = 0
+        self.finished = self.over = self.dry = False
+
+    def write(self, pcm):
+        assert not self.over, "written to after its end"
+        assert pcm.dtype == np.int16
+        self.written.append(pcm)
+        self.waiting += len(pcm)
+
+    def finish(self):
+        self.finished = True
+
+    def buffered(self):
+        return self.waiting
+
+    def played(self):
+        return self.heard
+
+    def stop(self):
+        assert not self.over
+        self.over = True
+        self.times["stopped"] = self.board.ns
+        return self.heard
+
+    def advance(self, start_ns, span_ns):
+        """The board's time went on by `span_ns` from `start_ns`."""
+        if self.over:
+            return
+        want = round(span_ns * 1e-9 * self.rate)
+        take = min(self.waiting, want)
+        if take and "first" not in self.times:
+            self.times["first"] = start_ns
+        dry = take < want and not self.finished and self.heard > 0
+        if dry and not self.dry:
+            self.board.tell("underrun", start_ns, self.heard + take)
+        self.dry = dry
+        self.waiting -= take
+        self.heard += take
+        if self.finished and not self.waiting and self.heard:
+            self.times["last"] = start_ns + round(take * 1e9 / self.rate)
+            self.over = True
+
+
+class FakeBoard:
+    """Frames of a script: `speech` is a list of (start_s, end_s); time runs `speed` times faster than the wall.
+
+    Its microphone hears a ramp, so that a test can see which samples reached the recogniser.
+    """
+
+    def __init__(self, speech=(), *, speed=20.0, ends_after_s=None, raises=None, skip=(), hangs_after_s=None):
+        self.speech = [(round(a * 1e9), round(b * 1e9)) for a, b in speech]
+        self.speed, self.ends_after_s, self.raises, self.skip = speed, ends_after_s, raises, set(skip)
+        self.hangs_after_s = hangs_after_s
+        self.ns = 0
+        self.replies = []
+        self._events = queue.SimpleQueue()
+        self._closed = threading.Event()
+
+    def open(self):
+        pass
+
+    def close(self):
+        self._closed.set()
+        self._events.put(None)
+
+    def time(self):
+        return self.ns, 0, True
+
+    def tell(self, kind, ns, position=0):
+        self._events.put(SimpleNamespace(kind=kind, ns=ns, ticket=len(self.replies), position=position))
+
+    def events(self):
+        while (event := self._events.get()) is not None:
+            yield event
+
+    def start_reply(self, rate):
+        assert all(reply.over for reply in self.replies), "two replies at once"
+        self.replies.append(FakeReply(self, rate))
+        return self.replies[-1]
+
+    def frames(self):
+        number, began = 0, time.monotonic()
+        while not self._closed.is_set():
+            start = number * HOP_NS
+            end = start + HOP_NS
+            if self.ends_after_s is not None and end > self.ends_after_s * 1e9:
+                if self.raises:
+                    raise self.raises
+                return
+            if self.hangs_after_s is not None and end > self.hangs_after_s * 1e9:
+                self._closed.wait()
+                return
+            ahead = end * 1e-9 / self.speed - (time.monotonic() - began)
+            if ahead > 0:
+                time.sleep(ahead)
+            self.ns = end
+            for reply in self.replies:
+                reply.advance(start, HOP_NS)
+            if number not in self.skip:
+                yield self._frame(number, start, end)
+            number += 1
+
+    def _frame(self, number, start, end):
+        flags = 0
+        for first, last in self.speech:
+            if first < end and last > start:
+                flags |= SPEECH
+            if start <= first < end:
+                flags |= ONSET
+                self.tell("onset", first)
+            if start <= last + HANGOVER_NS < end:
+                flags |= OFFSET
+                self.tell("offset", last)
+        if any(reply.heard and not reply.over for reply in self.replies):
+            flags |= PLAYBACK
+        return frame(number, flags=flags, pcm=np.arange(64 * number, 64 * number + 64).astype(np.int16))
+
+
+class FakeRecogniser:
+    """Says the next of `texts`, or the last again; an exception among them is raised, a number is waited for first."""
+
+    def __init__(self, *texts):
+        self.texts, self.heard = list(texts), []
+
+    def transcribe(self, pcm, prompt=None, cancel=None):
+        self.heard.append(pcm)
+        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
+        return SimpleNamespace(text=obey(text, cancel))
+
+
+class FakeTokenizer:
+    """A token a character."""
+
+    stop = frozenset({0})
+
+    def encode(self, text):
+        return [ord(char) for char in text]
+
+    def template(self, messages):
+        return self.encode("".join(f"<{one['role']}>{one['content']}" for one in messages) + "<assistant>")
+
+    def decode(self, ids):
+        return "".join(chr(token) for token in ids)
+
+
+class FakeContext:
+    def __init__(self, language):
+        self.language, self.tokens = language, []
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def extend(self, tokens, cancel=None):
+        self.language.extended.append(len(tokens))
+        self.tokens += tokens
+
+    def truncate(self, count):
+        del self.tokens[count:]
+
+    def generate(self, stop, limit, cancel=None):
+        self.language.prompts.append("".join(map(chr, self.tokens)))
+        answer = self.language.answers.pop(0) if len(self.language.answers) > 1 else self.language.answers[0]
+        for token in [*self.language.tokenizer.encode(obey(answer, cancel)), 0]:
+            obey("", cancel)
+            if self.language.token_s:
+                time.sleep(self.language.token_s)
+            self.tokens.append(token)
+            yield [token]
+
+
+class FakeLanguage:
+    def __init__(self, *answers, token_s=0.0):
+        self.answers, self.token_s = list(answers), token_s
+        self.tokenizer, self.prompts, self.extended = FakeTokenizer(), [], []
+
+    def open(self):
+        return FakeContext(self)
+
+
+class FakeVoice:
+    """Half a second of tone for each phrase after `lead_s` of silence; 24 kHz."""
+
+    rate = 24_000
+
+    def __init__(self, *, lead_s=0.05, seconds=0.5, first=""):
+        self.lead_s, self.seconds, self.said, self.first = lead_s, seconds, [], first
+
+    def speak(self, text, cancel=None):
+        self.said.append(text)
+        obey(self.first, cancel)
+        yield np.zeros(round(self.lead_s * self.rate), np.int16)
+        tone = 8000 * np.sin(2 * np.pi * 300 / self.rate * np.arange(round(self.seconds * self.rate)))
+        yield tone.astype(np.int16)
+
+
+class Deaf(Exception):
+    """What an engine does that neither answers nor heeds its cancel."""
+
+
+def obey(order, cancel):
+    """Return a text; raise an exception; for a number, hang that long (seconds) without heeding `cancel`."""
+    if isinstance(order, tuple):
+        seconds, order = order
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if cancel is not None and cancel.is_set:
+                raise Cancelled
+            time.sleep(0.001)
+    if isinstance(order, Deaf):
+        time.sleep(30)
+    if isinstance(order, Exception):
+        raise order
+    if cancel is not None and cancel.is_set:
+        raise Cancelled
+    return order

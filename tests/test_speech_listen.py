@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+from doubles import HOP_NS, frame
+
+from voxpath.errors import VoxpathError
+from voxpath.link.frame import OFFSET, ONSET, SPEECH
+from voxpath.speech.endpoint import FixedSilence, parse_endpoint
+from voxpath.speech.listen import Listener, Signal
+
+
+def listen(listener, flags, first=0, skip=()):
+    """Give the listener a frame for each entry of `flags`; return {frame number: signal}."""
+    signals = {}
+    for number, flag in enumerate(flags, first):
+        if number in skip:
+            continue
+        pcm = np.full(64, number % 30_000, np.int16)
+        if (signal := listener.hear(frame(number, flags=flag, pcm=pcm))) is not None:
+            signals[number] = signal
+    return signals
+
+
+def hops(ms):
+    return round(ms * 1e6 / HOP_NS)
+
+
+def test_the_endpoint_comes_after_exactly_the_silence_asked_for():
+    listener = Listener(FixedSilence(200))
+    signals = listen(listener, [0] * 50 + [SPEECH] * 100 + [0] * 100)
+    assert signals == {50: Signal.ONSET, 149 + hops(60): Signal.PAUSE, 149 + hops(200): Signal.ENDPOINT}
+
+
+def test_silence_is_counted_from_speech_before_hangover_and_not_from_the_offset_flag():
+    listener = Listener(FixedSilence(200))
+    after = [0] * 8 + [OFFSET] + [0] * 60
+    signals = listen(listener, [SPEECH | ONSET] + [SPEECH] * 50 + after)
+    assert [number for number, signal in signals.items() if signal is Signal.ENDPOINT] == [50 + hops(200)]
+
+
+def test_silence_is_counted_from_offset_ns_once_the_board_has_told_it():
+    listener = Listener(FixedSilence(100))
+    listen(listener, [SPEECH] * 50 + [0] * 9)
+    end_ns = 50 * HOP_NS
+    listener.offset_at(end_ns - 3_000_000)
+    signals = listen(listener, [0] * 40, first=59)
+    # The speech ended 3 ms before the frame did, so the 100 ms are over one frame sooner than 50 + 25 - 1.
+    assert [number for number, signal in signals.items() if signal is Signal.ENDPOINT] == [73 + 1]
+    assert listener.finished.speech_end_ns == end_ns - 3_000_000
+
+
+def test_an_offset_of_another_utterance_is_ignored():
+    listener = Listener(FixedSilence(100))
+    listen(listener, [SPEECH] * 50 + [0] * 9)
+    listener.offset_at(10 * HOP_NS)
+    assert listener.utterance.speech_end_ns == 50 * HOP_NS
+
+
+def test_speech_that_resumes_before_the_endpoint_belongs_to_the_same_utterance():
+    listener = Listener(FixedSilence(200))
+    signals = listen(listener, [SPEECH] * 50 + [0] * 30 + [SPEECH] * 50 + [0] * 60)
+    assert list(signals.values()) == [Signal.ONSET, Signal.PAUSE, Signal.RESUMED, Signal.PAUSE, Signal.ENDPOINT]
+    utterance = listener.finished
+    assert utterance.speech_start_ns == 0 and utterance.speech_end_ns == 130 * HOP_NS
+
+
+def test_the_recogniser_gets_300_ms_from_before_the_onset():
+    listener = Listener(FixedSilence(200))
+    listen(listener, [0] * 200 + [SPEECH] * 50 + [0] * 50)
+    pcm = listener.finished.pcm()
+    # The pre-roll's newest frame is the one with the onset.
+    assert pcm[0] == 200 - hops(300) + 1 and pcm[-1] == 249 + hops(200)
+    assert len(pcm) == 64 * (249 + hops(200) - 200 + hops(300))
+
+
+def test_a_click_is_noise_and_makes_no_utterance():
+    listener = Listener(FixedSilence(200))
+    signals = listen(listener, [0] * 10 + [SPEECH] * 5 + [0] * 100)
+    assert list(signals.values()) == [Signal.ONSET, Signal.NOISE]
+    assert listener.utterance is None
+
+
+def test_lost_frames_become_silence_of_the_same_length():
+    listener = Listener(FixedSilence(200))
+    listen(listener, [SPEECH] * 50 + [0] * 50, skip={20, 21, 22})
+    utterance = listener.finished
+    assert len(utterance.pcm()) == 64 * 100
+    assert not utterance.pcm()[64 * 20 : 64 * 23].any() and utterance.pcm()[64 * 23] == 23
+    assert utterance.concealed_frames == 3
+
+
+def test_repeated_and_late_frames_are_ignored():
+    listener = Listener(FixedSilence(200))
+    listen(listener, [SPEECH] * 50)
+    for number in (49, 30, 12):
+        assert listener.hear(frame(number, flags=0)) is None
+    assert len(listener.utterance.pcm()) == 64 * 50 and listener.silence_ms == 0
+
+
+def test_the_sequence_number_may_wrap_in_an_utterance():
+    listener = Listener(FixedSilence(200))
+    for index in range(100):
+        number = (0xFFFFFFFF - 20 + index) & 0xFFFFFFFF
+        listener.hear(frame(number, capture_ns=index * HOP_NS, flags=SPEECH if index < 50 else 0))
+    utterance = listener.finished
+    assert utterance.concealed_frames == 0 and len(utterance.pcm()) == 64 * 100
+
+
+def test_an_endless_utterance_is_cut_before_the_recognisers_window_is_full():
+    listener = Listener(FixedSilence(200))
+    signals = listen(listener, [SPEECH] * 7000)
+    end = next(number for number, signal in signals.items() if signal is Signal.ENDPOINT)
+    assert 26.9 < (end + 1) * 0.004 <= 27.1
+
+
+def test_an_utterance_that_is_taken_back_is_heard_whole_in_front_of_the_next():
+    listener = Listener(FixedSilence(200))
+    listen(listener, [SPEECH] * 50 + [0] * 50)
+    earlier = listener.finished
+    listen(listener, [0] * 10 + [SPEECH] * 50, first=100)
+    listener.take_back(earlier)
+    listen(listener, [0] * 50, first=160)
+    utterance = listener.finished
+    assert utterance.speech_start_ns == 0 and utterance.speech_end_ns == 160 * HOP_NS
+    assert np.array_equal(utterance.pcm()[::64], np.arange(210))
+
+
+@pytest.mark.parametrize("text", ["fixed:200", "fixed:50", "fixed:5000"])
+def test_a_fixed_endpoint_is_understood(text):
+    assert str(parse_endpoint(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "200", "fixed", "fixed:", "fixed:-5", "fixed:2.5", "fixed:10", "fixed:9999", "soon:1"]
+)
+def test_an_unknown_endpoint_is_refused_with_a_sentence(text):
+    with pytest.raises(VoxpathError, match="fixed:MS"):
+        parse_endpoint(text)
+
+
+def test_the_adaptive_endpoint_is_refused_as_not_in_this_version():
+    with pytest.raises(VoxpathError, match="only the fixed endpoint"):
+        parse_endpoint("adaptive:100,600")

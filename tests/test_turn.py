@@ -1,0 +1,257 @@
+import threading
+import time
+
+import numpy as np
+import pytest
+from doubles import HOP_NS, Deaf, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
+
+from voxpath.errors import BoardError
+from voxpath.speech import turn as turns
+from voxpath.speech.endpoint import FixedSilence
+from voxpath.speech.turn import Chain, Watcher
+from voxpath.timing.clock import BoardClock
+
+# 20 times real time in these tests: an engine that takes 1 ms here takes 20 ms of the board's time.
+
+
+class Notes(Watcher):
+    def __init__(self):
+        self.errors, self.partials = [], []
+
+    def failed(self, turn, sentence):
+        self.errors.append(sentence)
+
+    def partial(self, text):
+        self.partials.append(text)
+
+
+class Talk:
+    """A chain on a scripted board, run until `turns` turns have closed and nobody speaks."""
+
+    def __init__(self, board, recogniser=None, language=None, voice=None, silence_ms=200, speculate=True):
+        self.board, self.notes, self.turns = board, Notes(), []
+        self.recogniser = recogniser or FakeRecogniser("what is it")
+        self.language = language or FakeLanguage("It is a small dog, I think. It barks.")
+        self.voice = voice or FakeVoice()
+        self.chain = Chain(
+            board,
+            self.recogniser,
+            self.language,
+            self.voice,
+            endpoint=FixedSilence(silence_ms),
+            speculate=speculate,
+            clock=BoardClock(board, live=False),
+            watcher=self.notes,
+            on_turn=self.turns.append,
+        )
+
+    def run(self, turns=1, until_s=0.0, patience_s=6.0):
+        self.chain.start()
+        deadline = time.monotonic() + patience_s
+        try:
+            while len(self.turns) < turns or not self.chain.idle or self.board.ns < until_s * 1e9:
+                self.chain.check()
+                assert time.monotonic() < deadline, f"{len(self.turns)} turns closed, state {self.chain.listener.state}"
+                time.sleep(0.002)
+        finally:
+            self.chain.stop()
+            self.board.close()
+        return self.turns
+
+
+def test_something_said_is_recognised_answered_and_spoken():
+    talk = Talk(FakeBoard([(0.5, 1.5)]))
+    (turn,) = talk.run()
+    assert turn.transcript == "what is it"
+    assert turn.reply == "It is a small dog, I think. It barks."
+    assert talk.voice.said == ["It is a small dog,", "I think. It barks."] or talk.voice.said[0] == "It is a small dog,"
+    (reply,) = talk.board.replies
+    assert reply.rate == 24_000 and reply.finished and "last" in reply.times
+    assert sum(map(len, reply.written)) == turn.samples == reply.heard
+    assert not turn.error and not turn.barged_in and talk.notes.errors == []
+
+
+def test_the_stamps_of_a_turn_are_in_the_order_in_which_things_happen():
+    (turn,) = Talk(FakeBoard([(0.5, 1.5)]), speculate=False).run()
+    order = ["speech_start", "speech_end", "endpoint", "audio_ready", "asr_final", "llm_first_token", "phrase"]
+    order += ["tts_first_audio", "reply_ready", "handed_to_board", "reply_end"]
+    stamps = [turn.times[name] for name in order]
+    assert stamps == sorted(stamps)
+    assert turn.times["speech_start"] == 500_000_000 and turn.times["speech_end"] == 1_500_000_000
+    # Decided on the frame that completes 200 ms of silence; the host is at most a few frames behind it.
+    assert 0 <= turn.times["endpoint"] - 1_700_000_000 < 10 * HOP_NS
+    assert turn.times["handed_to_board"] <= turn.times["first_pcm"] + HOP_NS
+
+
+def test_the_recogniser_hears_the_utterance_with_pre_roll_and_nothing_else():
+    talk = Talk(FakeBoard([(0.5, 1.5)]), speculate=False)
+    talk.run()
+    (pcm,) = talk.recogniser.heard
+    ramp = np.arange(len(pcm)) + pcm[0]
+    assert np.array_equal(pcm, ramp.astype(np.int16))
+    assert pcm[0] == 64 * (125 - 75 + 1) and len(pcm) == pytest.approx(16_000 * 1.5, abs=65)
+
+
+def test_a_recognition_begun_at_the_pause_is_kept_when_nobody_speaks_again():
+    talk = Talk(FakeBoard([(0.5, 1.5)]))
+    (turn,) = talk.run()
+    assert turn.speculated and len(talk.recogniser.heard) == 1
+    assert turn.times["asr_final"] < turn.times["endpoint"] <= turn.times["llm_first_token"]
+    assert turn.times["audio_ready"] >= turn.times["speech_end"]
+
+
+def test_without_speculation_everything_starts_at_the_endpoint():
+    talk = Talk(FakeBoard([(0.5, 1.5)]), speculate=False)
+    (turn,) = talk.run()
+    assert not turn.speculated
+    assert turn.times["audio_ready"] >= turn.times["endpoint"]
+
+
+def test_speech_that_resumes_drops_the_speculation_and_keeps_the_words():
+    talk = Talk(FakeBoard([(0.5, 1.0), (1.12, 1.6)]), FakeRecogniser((0.02, "half"), "the whole"))
+    (turn,) = talk.run(until_s=2.5)
+    assert turn.transcript == "the whole"
+    assert turn.times["speech_start"] == 500_000_000 and turn.times["speech_end"] == 1_600_000_000
+    assert len(talk.recogniser.heard) == 2
+
+
+def test_the_first_phrase_is_spoken_while_the_rest_is_written():
+    language = FakeLanguage("I think so, " + "and this is a long story about it " * 2, token_s=0.002)
+    (turn,) = Talk(FakeBoard([(0.5, 1.5)], speed=5.0), language=language).run()
+    written_ns = 70 * 0.002 * 5.0 * 1e9
+    assert turn.times["first_pcm"] < turn.times["llm_first_token"] + written_ns
+    assert turn.first_phrase_samples < turn.samples
+
+
+def test_the_silence_before_a_reply_is_cut_off():
+    talk = Talk(FakeBoard([(0.5, 1.5)]), voice=FakeVoice(lead_s=0.3, seconds=0.2), language=FakeLanguage("Yes."))
+    (turn,) = talk.run()
+    assert turn.samples == round(0.2 * 24_000)
+
+
+def test_every_utterance_gets_a_turn():
+    talk = Talk(
+        FakeBoard([(0.5, 1.0), (4.0, 4.5), (7.5, 8.0)]), FakeRecogniser("one", "two", "three"), FakeLanguage("Yes.")
+    )
+    closed = talk.run(3)
+    assert [turn.transcript for turn in closed] == ["one", "two", "three"]
+    assert [turn.number for turn in closed] == [0, 1, 2]
+
+
+def test_the_conversation_so_far_is_part_of_the_next_prompt_and_is_not_read_twice():
+    language = FakeLanguage("Aye.", "Nay.")
+    Talk(FakeBoard([(0.5, 1.0), (4.0, 4.5)]), FakeRecogniser("one", "two"), language).run(2)
+    first, second = language.prompts
+    assert first.endswith("<user>one<assistant>")
+    assert second == first + "Aye.<user>two<assistant>"
+    # Per turn: only the user's words when it is answered, the rest beforehand.
+    assert len("two<assistant>") in language.extended
+
+
+def test_a_reply_that_is_still_playing_stops_when_the_next_utterance_lasts():
+    board = FakeBoard([(0.5, 1.0), (2.5, 3.5)])
+    talk = Talk(board, FakeRecogniser("one", "two"), FakeLanguage("A long story.", "Yes."), FakeVoice(seconds=4.0))
+    first, second = talk.run(2, patience_s=8)
+    assert first.barged_in and "stopped" in board.replies[0].times
+    assert 2_500_000_000 < first.times["reply_end"] < 3_000_000_000
+    assert second.transcript == "two" and not second.barged_in
+
+
+def test_a_click_during_a_reply_does_not_stop_it():
+    board = FakeBoard([(0.5, 1.0), (2.5, 2.54)])
+    talk = Talk(board, language=FakeLanguage("A long story."), voice=FakeVoice(seconds=4.0))
+    (turn,) = talk.run(1)
+    assert not turn.barged_in and "last" in board.replies[0].times
+
+
+def test_a_turn_whose_reply_has_not_begun_is_taken_back_when_the_speaker_goes_on():
+    board = FakeBoard([(0.5, 1.0), (1.3, 2.0)])
+    recogniser = FakeRecogniser("first half", "first half second half")
+    language = FakeLanguage((0.2, "Too early."), "Yes.")  # 0.2 s here are 4 s of the board's time
+    talk = Talk(board, recogniser, language)
+    (turn,) = talk.run(1, until_s=3.0)
+    assert turn.number == 0 and turn.transcript == "first half second half" and turn.reply == "Yes."
+    assert turn.times["speech_start"] == 500_000_000
+    assert len(board.replies) == 1
+    assert "Too early" not in language.prompts[-1] and "<user>first half<" not in language.prompts[-1]
+
+
+@pytest.mark.parametrize("noise", ["", " [BLANK_AUDIO] ", "(wind blowing)", "..."])
+def test_sound_without_words_closes_the_turn_with_no_reply(noise):
+    talk = Talk(FakeBoard([(0.5, 1.0)]), FakeRecogniser(noise))
+    (turn,) = talk.run()
+    assert turn.transcript == "" and talk.board.replies == [] and turn.error is None
+
+
+@pytest.mark.parametrize("speculate", [True, False])
+@pytest.mark.parametrize("engine", ["recogniser", "language", "voice"])
+def test_an_engine_that_raises_ends_one_turn_with_an_announced_sentence(engine, speculate):
+    broken = RuntimeError("out of memory")
+    engines = {
+        "recogniser": FakeRecogniser(broken, "hello"),
+        "language": FakeLanguage(broken, "Yes."),
+        "voice": FakeVoice(first=broken),
+    }
+    talk = Talk(FakeBoard([(0.5, 1.0), (3.0, 3.5)]), **{engine: engines[engine]}, speculate=speculate)
+    closed = talk.run(2)
+    assert closed[0].error == "out of memory"
+    assert "Turn 0 ended: out of memory." in talk.notes.errors
+    if engine != "voice":
+        assert closed[1].error is None and closed[1].reply
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("recogniser", "the recogniser"), ("language", "the language model"), ("voice", "the voice")],
+)
+def test_an_engine_that_hangs_ends_its_turn_and_the_next_one_is_answered(engine, name, monkeypatch):
+    monkeypatch.setattr(turns, "STUCK_S", 0.2)
+    engines = {"recogniser": FakeRecogniser(Deaf(), "hello"), "language": FakeLanguage(Deaf(), "Yes.")}
+    engines["voice"] = FakeVoice(first=Deaf())
+    talk = Talk(FakeBoard([(0.5, 1.0), (9.0, 9.5)]), **{engine: engines[engine]})
+    if engine == "voice":
+        threading.Timer(0.3, lambda: setattr(talk.voice, "first", "")).start()
+    closed = talk.run(2)
+    assert closed[0].error == f"no answer from {name} within 0 s"
+    assert closed[1].error is None and closed[1].reply
+
+
+def test_a_board_that_stops_in_the_middle_ends_the_run_with_a_sentence():
+    with pytest.raises(BoardError, match="stopped sending frames"):
+        Talk(FakeBoard([(0.5, 1.0)], ends_after_s=0.8)).run()
+
+
+def test_a_board_error_is_passed_on():
+    with pytest.raises(BoardError, match="unplugged"):
+        Talk(FakeBoard([(0.5, 1.0)], ends_after_s=0.8, raises=BoardError("unplugged"))).run()
+
+
+def test_a_board_that_falls_silent_is_noticed(monkeypatch):
+    monkeypatch.setattr(turns, "DEAD_S", 0.2)
+    with pytest.raises(BoardError, match="has sent no frame"):
+        Talk(FakeBoard([(0.5, 1.0)], hangs_after_s=0.8)).run()
+
+
+def test_stopping_in_the_middle_of_a_reply_closes_the_turn():
+    board = FakeBoard([(0.5, 1.0)])
+    talk = Talk(board, voice=FakeVoice(seconds=30.0))
+    talk.chain.start()
+    deadline = time.monotonic() + 5
+    while not (board.replies and board.replies[0].heard) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    talk.chain.stop()
+    board.close()
+    (turn,) = talk.turns
+    assert "stopped" in board.replies[0].times and turn.times["reply_end"] == board.replies[0].times["stopped"]
+
+
+def test_lost_frames_do_not_end_the_stream():
+    talk = Talk(FakeBoard([(0.5, 1.5)], skip=range(200, 220)))
+    (turn,) = talk.run()
+    assert turn.utterance.concealed_frames == 20 and turn.reply
+
+
+def test_an_under_run_is_kept_with_its_place():
+    language = FakeLanguage("I think so, yes it is true.", token_s=0.02)  # 20 ms a character are 0.4 s on the board
+    (turn,) = Talk(FakeBoard([(0.5, 1.5)]), language=language).run()
+    assert turn.underruns and turn.underruns[0][1] == turn.first_phrase_samples
