@@ -1,7 +1,6 @@
 import random
 
 import pytest
-
 from voxpath.speech.phrases import PhraseCutter
 
 

@@ -63,7 +63,7 @@ def run(board, console) -> int:
             raise BoardError(f"The board did not play the click within {PATIENCE_S:.0f} s.")
         time.sleep(0.01)
     done.set()
-    # The event's time includes the converter's own delay, which the digital loop does not pass; so does the ADC's stamp.
+    # The event's time and the ADC's stamps allow for the converters, which the digital loop does not pass.
     converters = board.registers.read(registers.DELAY_DAC) + board.registers.read(registers.DELAY_ADC)
     left_ns = reply.times["first"] + CLICK_AT * 1e9 / RATE
     predicted = TICK_NS - converters

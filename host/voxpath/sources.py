@@ -98,7 +98,7 @@ def to_board_rate(samples: np.ndarray, rate: int) -> np.ndarray:
 
 
 def room_tone(count: int, seed: int = 0) -> np.ndarray:
-    """`count` samples of quiet, low-pass noise at `ROOM_TONE_DBFS` RMS (float64, 1.0 is full scale), the same each time.
+    """`count` samples of low-pass noise at `ROOM_TONE_DBFS` RMS (float64, 1.0 is full scale), the same each time.
 
     White noise through one pole at about 1 kHz: rooms rumble more than they hiss.
     """

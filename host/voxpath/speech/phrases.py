@@ -9,7 +9,7 @@ LATER_MOST = 24
 STOPS = ".!?"
 MARKS = STOPS + ",;:"
 QUOTES = "\"')\u201d\u2019"
-ABBREVIATIONS = frozenset("Mr Mrs Ms Dr St Prof vs etc No".split())
+ABBREVIATIONS = frozenset(["Mr", "Mrs", "Ms", "Dr", "St", "Prof", "vs", "etc", "No"])
 
 
 class PhraseCutter:

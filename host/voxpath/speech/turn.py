@@ -110,7 +110,7 @@ class Chain:
     """Answers whoever speaks into the board, turn after turn, until `stop`.
 
     `on_turn(turn)` is called once for every turn that was committed and not withdrawn, after its reply has been heard.
-    The owner calls `check()` a few times a second: it raises BoardError when the board has died and ends turns that hang.
+    The owner calls `check()` a few times a second: it ends turns that hang, and raises BoardError for a dead board.
     """
 
     def __init__(

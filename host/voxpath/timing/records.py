@@ -148,7 +148,7 @@ class Records:
 
     @staticmethod
     def _place_reply_start(times: dict[str, int], turn, pcm: np.ndarray) -> None:
-        """The DAC time of the first audible 10 ms: the board tells when the first sample left, the sound says the rest."""
+        """DAC time of the first audible 10 ms: the board says when the first sample left, the sound says the rest."""
         if "first_pcm" not in times:
             return
         quiet = audible_from(pcm, turn.rate) if len(pcm) else None

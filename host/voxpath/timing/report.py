@@ -99,7 +99,8 @@ def machine() -> str:
                 break
     except OSError:
         pass
-    return f"{processor}, {os.cpu_count()} CPUs, {platform.system()} {platform.release()}, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    return f"{processor}, {os.cpu_count()} CPUs, {system}"
 
 
 def show(records: Records, console) -> None:
