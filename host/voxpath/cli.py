@@ -1,0 +1,267 @@
+"""The command line: options, what they are checked for, and the three commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from voxpath import sources
+from voxpath.errors import VoxpathError
+from voxpath.speech.endpoint import parse_endpoint
+from voxpath.speech.think import DEFAULT_SYSTEM
+
+INTERRUPTED = 130
+BOARDS = ("sim", "kv260", "serial", "pcie", "soundcard")
+ENGINES = ("cpu", "cuda", "tensorrt")
+# The interpreter lets a thread hold its lock for 5 ms by default, longer than a frame lasts.
+SWITCH_S = 0.0005
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, without the usage in front of it."""
+
+    def error(self, message: str):
+        raise VoxpathError(f"{message[:1].upper()}{message[1:].rstrip('.')}. See --help for the options.")
+
+
+def parser() -> Parser:
+    options = Parser(prog="run.py", description="Talk through an FPGA front end, and see where each millisecond goes.")
+    options.add_argument(
+        "command",
+        nargs="?",
+        default="talk",
+        help="talk (default): answer what is said; doctor: what is there and missing; selftest: the board's time",
+    )
+    options.add_argument("--board", default="sim", help="sim: the RTL as a cycle-accurate board in this process")
+    options.add_argument("--address", help="where the board is; the simulated board has none")
+    options.add_argument(
+        "--source", metavar="FILE", help="what the microphone hears: WAV or FLAC, any rate, any channels"
+    )
+    options.add_argument("--ask", metavar="TEXT", action="append", help="have the voice ask this; may be given again")
+    options.add_argument(
+        "--labels", metavar="FILE", help='JSON [{"start_s": 0.0, "end_s": 1.0, "text": ""}] for --source'
+    )
+    options.add_argument("--sink", metavar="FILE|none", default="none", help="a 48 kHz WAV of what the board played")
+    options.add_argument("--engine", default="cpu", help="cpu")
+    options.add_argument("--asr", metavar="MODEL", help="recogniser: a folder of weights instead of the default")
+    options.add_argument("--llm", metavar="MODEL", help="language model: a GGUF file instead of the default")
+    options.add_argument("--tts", metavar="MODEL", help="voice: a model instead of the default")
+    options.add_argument(
+        "--system", metavar="TEXT|@FILE", default=DEFAULT_SYSTEM, help="what the language model is told"
+    )
+    options.add_argument("--endpoint", default="fixed:200", help="fixed:MS of silence end a turn (default fixed:200)")
+    options.add_argument(
+        "--no-speculation",
+        dest="speculate",
+        action="store_false",
+        help="recognise only after the endpoint, not from the first pause",
+    )
+    options.add_argument(
+        "--report", metavar="DIR", help="write summary.json, turns.jsonl and the sound of each turn here"
+    )
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code. What the user can mend is one sentence on stderr, never a traceback."""
+    try:
+        args = parser().parse_args(arguments)
+        commands = {"talk": talk, "doctor": doctor, "selftest": selftest}
+        if args.command not in commands:
+            raise VoxpathError(f"There is no command {args.command}; use talk, doctor or selftest.")
+        return commands[args.command](args)
+    except VoxpathError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _console():
+    from rich.console import Console
+
+    return Console()
+
+
+def doctor(args: argparse.Namespace) -> int:
+    from voxpath import doctor
+
+    return doctor.show(doctor.look(), _console())
+
+
+def selftest(args: argparse.Namespace) -> int:
+    from voxpath import selftest
+
+    _check_board(args)
+    console = _console()
+    with _Progress(console) as progress:
+        board = _board(progress, loopback=True)
+    try:
+        return selftest.run(board, console)
+    finally:
+        board.close()
+
+
+def talk(args: argparse.Namespace) -> int:
+    from voxpath.talk import Talk
+    from voxpath.timing.report import Report, show, summary
+    from voxpath.view import View
+
+    sys.setswitchinterval(SWITCH_S)
+    _check_board(args)
+    _check_choices(args)
+    endpoint = parse_endpoint(args.endpoint)
+    system = read_system(args.system)
+    recording = sources.from_file(args.source, args.labels) if args.source else None
+    report = Report(args.report) if args.report else None
+    console = _console()
+    with _Progress(console) as progress:
+        engines, models = _engines(args, progress)
+        if args.ask:
+            clips = [sources.spoken(text, engines[2]) for text in args.ask]
+        else:
+            clips = [recording or sources.default_recording()]
+        board = _board(progress)
+    settings = {
+        "source": args.source or ("ask" if args.ask else "default"),
+        "endpoint": str(endpoint),
+        "speculation": args.speculate,
+        "system": system,
+    }
+    code = 0
+    view = View(console)
+    talk = Talk(
+        board,
+        engines,
+        endpoint=endpoint,
+        speculate=args.speculate,
+        system=system,
+        watcher=view,
+        report=report,
+        finished=view.finished,
+    )
+    try:
+        with view, talk:
+            talk.play(clips)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+        console.print("Stopped.")
+    except VoxpathError as error:
+        code = error.exit_code
+        print(error, file=sys.stderr)
+    finally:
+        if args.sink != "none":
+            _write_sink(args.sink, board)
+        board.close()
+        if report is not None:
+            figures = summary(
+                talk.records, board, board_name=args.board, engine=args.engine, settings=settings, models=models
+            )
+            console.print(f"Report: {report.close(figures)}", highlight=False, soft_wrap=True)
+    show(talk.records, console)
+    if code == 0 and not any(record.outcome == "answered" for record in talk.records.turns):
+        console.print("Nothing was answered: no words were recognised in what the board heard.")
+        code = 1
+    return code
+
+
+# ---- checking options ------------------------------------------------------------------------------------------------
+
+
+def _check_board(args: argparse.Namespace) -> None:
+    if args.board not in BOARDS:
+        raise VoxpathError(f"There is no board called {args.board}; use --board sim.")
+    if args.board != "sim":
+        raise VoxpathError(f"This version has only the simulated board, not {args.board}; use --board sim.")
+    if args.address:
+        raise VoxpathError("The simulated board runs in this process and has no address; leave --address out.")
+
+
+def _check_choices(args: argparse.Namespace) -> None:
+    if args.engine not in ENGINES:
+        raise VoxpathError(f"There is no engine called {args.engine}; use --engine cpu.")
+    if args.engine != "cpu":
+        raise VoxpathError(f"This version has only the cpu engine, not {args.engine}; use --engine cpu.")
+    if args.source and args.ask:
+        raise VoxpathError("--source and --ask both say what the microphone hears; give one of them.")
+    if args.source == "mic":
+        raise VoxpathError("The simulated board has no microphone; give --source a WAV or FLAC file.")
+    if args.sink == "speaker":
+        raise VoxpathError("The simulated board has no loudspeaker; give --sink a file name, or none.")
+    if args.sink != "none" and not Path(args.sink).resolve().parent.is_dir():
+        raise VoxpathError(f"There is no folder {Path(args.sink).resolve().parent} for --sink.")
+    if args.labels and not args.source:
+        raise VoxpathError("--labels belongs to a --source.")
+
+
+def read_system(text: str) -> str:
+    """The system prompt itself, or the content of @FILE."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise VoxpathError(f"The system prompt {text[1:]} cannot be read: {error}.") from error
+
+
+# ---- putting it together ---------------------------------------------------------------------------------------------
+
+
+class _Progress:
+    """Bars for downloads and conversions, lines for the rest; `(label, done 0..1)` as the models report it."""
+
+    def __init__(self, console) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        self._bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._console = console
+        self._tasks: dict[str, int] = {}
+
+    def __enter__(self) -> _Progress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._bars.stop()
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False)
+
+    def __call__(self, label: str, done: float) -> None:
+        if label not in self._tasks:
+            self._tasks[label] = self._bars.add_task(label, total=1.0)
+            if not self._console.is_terminal:
+                self.say(f"{label} ...")
+        self._bars.update(self._tasks[label], completed=done)
+
+
+def _board(progress: _Progress, **options):
+    from voxpath.boards import open_board
+
+    return open_board("sim", progress=progress.say, **options)
+
+
+def _engines(args: argparse.Namespace, progress: _Progress) -> tuple[tuple, dict[str, str]]:
+    """((recogniser, language, voice), what each is) for the options, fetched and converted where need be."""
+    from voxpath import models
+    from voxpath.engines import ort
+
+    asr = Path(args.asr) if args.asr else models.default_asr(progress)
+    llm = Path(args.llm) if args.llm else models.default_llm(progress)
+    tts = Path(args.tts) if args.tts else models.default_tts(progress)
+    progress.say("Loading the models")
+    engines = (ort.recogniser(asr), ort.language(llm), ort.voice(tts))
+    return engines, {"asr": str(asr), "llm": str(llm), "tts": str(tts)}
+
+
+def _write_sink(path: str, board) -> None:
+    from voxpath.timing.report import write_wav
+
+    pcm, _ = board.dac_pcm()
+    try:
+        write_wav(path, pcm, sources.BOARD_RATE)
+    except (OSError, RuntimeError) as error:
+        print(f"--sink {path} cannot be written: {error}.", file=sys.stderr)

@@ -1,0 +1,84 @@
+"""One run: clips are played into the board's microphone, each is waited for, every turn is recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+
+from voxpath.sources import BOARD_RATE, Clip, with_room
+from voxpath.speech.think import DEFAULT_SYSTEM
+from voxpath.speech.turn import Chain, Turn, Watcher
+from voxpath.timing.clock import BoardClock
+from voxpath.timing.records import Record, Records, Spoken
+from voxpath.timing.report import Report
+
+CHECK_S = 0.05
+
+
+class Talk:
+    """A conversation on an open board: use as a context manager, then `play` clips.
+
+    `engines` is (recogniser, language, voice). `records` holds the turns; a `report` gets each as it comes, and
+    `finished(record)` is called for each.
+    """
+
+    def __init__(
+        self,
+        board,
+        engines: tuple,
+        *,
+        endpoint,
+        speculate: bool = True,
+        system: str = DEFAULT_SYSTEM,
+        live: bool = True,
+        watcher: Watcher | None = None,
+        report: Report | None = None,
+        finished=lambda record: None,
+    ) -> None:
+        self._board = board
+        self._report = report
+        self._finished = finished
+        self.records = Records(board)
+        self.chain = Chain(
+            board,
+            *engines,
+            endpoint=endpoint,
+            speculate=speculate,
+            system=system,
+            clock=BoardClock(board, live=live),
+            watcher=watcher,
+            on_turn=self._turn_closed,
+        )
+
+    def __enter__(self) -> Talk:
+        self.chain.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.chain.stop()
+
+    def play(self, clips: Iterable[Clip]) -> None:
+        """Play each clip and wait until it is over and answered. Raises BoardError when the board dies."""
+        for clip in clips:
+            sound = with_room(clip)
+            start_ns = self._board.play_source(sound.pcm)
+            self.records.expect(
+                Spoken(start_ns + round(one.start_s * 1e9), start_ns + round(one.end_s * 1e9), one.text)
+                for one in sound.labels
+            )
+            self._wait(start_ns + round(len(sound.pcm) * 1e9 / BOARD_RATE))
+
+    def _wait(self, until_ns: int) -> None:
+        while self._board.time()[0] < until_ns or not self.chain.idle:
+            self.chain.check()
+            time.sleep(CHECK_S)
+
+    def _turn_closed(self, turn: Turn) -> Record:
+        record = self.records.add(turn)
+        if self._report is not None:
+            reply = np.concatenate(turn.pcm) if turn.pcm else None
+            self._report.turn(record, question=turn.utterance.pcm(), reply=reply, rate=turn.rate)
+        self._finished(record)
+        return record
