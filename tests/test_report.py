@@ -6,7 +6,6 @@ import pytest
 import soundfile
 from rich.console import Console
 from test_timing_records import Board, label, turn
-
 from voxpath.errors import VoxpathError
 from voxpath.timing import report
 from voxpath.timing.records import Records
