@@ -139,3 +139,10 @@ def test_a_tail_ahead_of_the_head_is_an_error():
 def test_a_slot_takes_one_to_120_samples(count):
     with pytest.raises(ValueError):
         Playback().ring.put(1, 0, 16_000, np.zeros(count, np.int16))
+
+
+def test_a_last_slot_may_be_empty():
+    board = Playback()
+    board.ring.put(1, 480, 24_000, np.zeros(0, np.int16), last=True)
+    header, _ = board.slot(0)
+    assert header == (1, 480, 1, 2, 0, 0)

@@ -27,8 +27,8 @@ _PUBLISHED = struct.Struct("<II")
 class CaptureRing:
     """Reads the frames that the board writes.
 
-    `memory` holds `slots` slots and, after them, the board's copy of its head and boot id. `set_tail(count)` tells the
-    board what has been read.
+    `memory` holds `slots` slots and, after them, the board's copy of its head and boot id; it is made to say that the
+    ring is empty at `tail`. `set_tail(count)` tells the board what has been read.
     """
 
     def __init__(self, memory, slots: int, set_tail: Callable[[int], None], tail: int = 0):
@@ -37,6 +37,7 @@ class CaptureRing:
             raise ValueError(f"{len(self._memory)} bytes do not hold a capture ring of {slots} slots")
         self._slots = self._memory[: slots * SLOT_BYTES].reshape(slots, SLOT_BYTES)
         self._published = self._memory[slots * SLOT_BYTES : slots * SLOT_BYTES + _PUBLISHED.size]
+        self._published[:] = np.frombuffer(_PUBLISHED.pack(tail, 0), np.uint8)
         self._set_tail = set_tail
         self.tail = tail
 
@@ -99,12 +100,13 @@ class PlaybackRing:
         return len(self._slots) - used
 
     def put(self, ticket: int, position: int, rate: int, pcm: np.ndarray, *, first: bool = False, last: bool = False):
-        """Fill the next slot with 1 to 120 int16 samples at `rate` Hz; the caller has asked `free`.
+        """Fill the next slot with up to 120 int16 samples at `rate` Hz; the caller has asked `free`.
 
-        `position` is the number of samples of this ticket before these. The board sees the slot at `publish`.
+        Only a ticket's last slot may be empty. `position` is the number of samples of this ticket before these. The
+        board sees the slot at `publish`.
         """
-        if not 1 <= len(pcm) <= PLAY_SAMPLES:
-            raise ValueError(f"a slot holds 1 to {PLAY_SAMPLES} samples, not {len(pcm)}")
+        if len(pcm) > PLAY_SAMPLES or (len(pcm) == 0 and not last):
+            raise ValueError(f"a slot holds 1 to {PLAY_SAMPLES} samples, not {len(pcm)}; only a last one may be empty")
         flags = FIRST * first | LAST * last
         header = _SLOT_HEADER.pack(ticket, position % _WRAP, RATES[rate], flags, len(pcm), 0)
         content = header + np.asarray(pcm, "<i2").tobytes()

