@@ -10,16 +10,15 @@ RATE = 24_000
 
 
 class Board:
-    """Wall time is board time plus a constant, and `late_ms` more from the moment of the reply on."""
+    """Wall time is board time plus a constant, `late_ms` more after 2.0 s, `lag_ms` more from 2.2 to 2.3 s."""
 
     def __init__(self, late_ms=0.0, lag_ms=0.0):
-        self.late_ms, self.lag = late_ms, lag_ms
+        self.late_ms, self.lag_ms = late_ms, lag_ms
 
     def wall_ns(self, ns):
-        return ns + 77_000_000_000 + (round(self.late_ms * MS) if ns > 2000 * MS else 0)
-
-    def lag_ms(self, start_ns, end_ns):
-        return self.lag
+        late = self.late_ms if ns > 2000 * MS else 0
+        lag = self.lag_ms if 2200 * MS <= ns < 2300 * MS else 0
+        return ns + 77_000_000_000 + round((late + lag) * MS)
 
 
 def turn(number=0, *, speech=(1000, 2000), reply=2400, quiet_ms=0, **changes):
@@ -151,7 +150,15 @@ def test_a_turn_whose_wall_time_differs_by_more_than_2_ms_is_not_valid(late_ms, 
 
 @pytest.mark.parametrize(("lag_ms", "valid"), [(7.9, True), (8.1, False)])
 def test_a_turn_in_which_the_board_was_more_than_8_ms_late_is_not_valid(lag_ms, valid):
-    assert Records(Board(lag_ms=lag_ms)).add(turn()).valid is valid
+    record = Records(Board(lag_ms=lag_ms)).add(turn())
+    assert record.valid is valid and record.lag_ms == pytest.approx(lag_ms)
+
+
+def test_a_board_that_forgot_when_it_was_where_has_no_wall_time():
+    board = Board()
+    board.wall_ns = lambda ns: None
+    record = Records(board).add(turn())
+    assert record.wall_ms is None and record.lag_ms is None and record.response_ms == pytest.approx(400)
 
 
 @pytest.mark.parametrize(("position", "valid"), [(RATE // 2, False), (RATE, False), (RATE + 1, True)])

@@ -97,7 +97,7 @@ def selftest(args: argparse.Namespace) -> int:
     _check_board(args)
     console = _console()
     with _Progress(console) as progress:
-        board = _board(progress, loopback=True)
+        board = _board(progress, loop=True)
     try:
         return selftest.run(board, console)
     finally:

@@ -8,6 +8,7 @@ the voice run once the turn is committed. A turn ends in exactly one place, `_cl
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -262,6 +263,7 @@ class Chain:
             recognition = Recognition(utterance.pcm(), now)
         turn.cancel = recognition.cancel
         turn.times["audio_ready"] = recognition.audio_ready_ns
+        self._tell_board(turn_open=True)
         with self._lock:
             self._turn = turn
             recognition.turn = turn
@@ -456,9 +458,17 @@ class Chain:
             return
         self._silence(turn)
         if self._turn is turn:
+            self._tell_board(turn_open=False)
             self._turn = None
         if not turn.withdrawn:
             self._on_turn(turn)
+
+    def _tell_board(self, *, turn_open: bool) -> None:
+        """A board may care: while a turn is open it delivers every frame at once."""
+        tell = getattr(self._board, "turn_open", None)
+        if tell is not None:
+            with contextlib.suppress(BoardError):  # a dead board is reported by its frames
+                tell(turn_open)
 
     def _follow_events(self) -> None:
         """Keep what the board tells beside its frames: the detector's exact times, and under-runs."""

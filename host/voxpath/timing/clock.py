@@ -24,5 +24,7 @@ class BoardClock:
         ns, self.uncertainty_ns, _ = self._board.time()
         if self._wall_ns is None:
             return ns
-        since = time.monotonic_ns() - self._wall_ns(ns)
-        return ns + min(max(since, 0), LONGEST_BURST_NS)
+        executed = self._wall_ns(ns)
+        if executed is None:
+            return ns
+        return ns + min(max(time.monotonic_ns() - executed, 0), LONGEST_BURST_NS)

@@ -13,6 +13,8 @@ from voxpath.speech.speak import audible_from
 
 WALL_LIMIT_MS = 2.0  # board time and wall time of one response may differ by this much
 LAG_LIMIT_MS = 8.0  # a simulated board may be this late during a turn
+LAG_STEP_NS = 4_000_000
+LAG_BASE_NS = 2_000_000_000
 OUTCOMES = ("answered", "missed", "cut_in", "merged")
 
 # The way of a response, in order: what is waited for, and the stamp at its end. The way starts at speech_end.
@@ -92,7 +94,8 @@ def _ms(times: dict[str, int], start: str, end: str) -> float | None:
 class Records:
     """All turns of a run, matched to the labels of what was said.
 
-    `board` is asked for `wall_ns(board_ns)` and `lag_ms(start_ns, end_ns)` where it has them (a simulated board).
+    `board` is asked for `wall_ns(board_ns)` where it has that (a simulated board): the host's monotonic ns at which
+    the board was there, or None.
     `on_record(record)` is called for each turn as it comes.
     """
 
@@ -100,7 +103,6 @@ class Records:
         self.turns: list[Record] = []
         self.spoken: list[Spoken] = []
         self._wall_ns = getattr(board, "wall_ns", None)
-        self._lag_ms = getattr(board, "lag_ms", None)
         self._on_record = on_record
         self._lock = threading.Lock()
 
@@ -186,9 +188,27 @@ class Records:
             label.outcome, label.turn = outcome, turn
 
     def _wall(self, times: dict[str, int]) -> float | None:
-        if self._wall_ns is None:
+        start, end = (self._offset_ns(times[name]) for name in ("speech_end", "reply_start"))
+        if start is None or end is None:
             return None
-        return (self._wall_ns(times["reply_start"]) - self._wall_ns(times["speech_end"])) / 1e6
+        return (times["reply_start"] - times["speech_end"] + end - start) / 1e6
+
+    def _offset_ns(self, board_ns: int) -> int | None:
+        """Wall time less board time: constant as long as the board keeps the wall's pace."""
+        wall_ns = self._wall_ns(board_ns) if self._wall_ns is not None else None
+        return None if wall_ns is None else wall_ns - board_ns
+
+    def _lag(self, start_ns: int, end_ns: int) -> float | None:
+        """How late a simulated board was at worst, in ms, against where it was earliest since LAG_BASE_NS before."""
+
+        def offsets(first: int, last: int) -> list[int]:
+            sampled = (self._offset_ns(ns) for ns in range(max(0, first), last, LAG_STEP_NS))
+            return [offset for offset in sampled if offset is not None]
+
+        during = offsets(start_ns, end_ns)
+        if not during:
+            return None
+        return (max(during) - min(during + offsets(start_ns - LAG_BASE_NS, start_ns))) / 1e6
 
     def _judge(self, record: Record, turn, pcm: np.ndarray) -> None:
         """Say whether the turn's times can be trusted, and why not."""
@@ -200,9 +220,9 @@ class Records:
             apart = abs(record.response_ms - record.wall_ms)
             if apart > WALL_LIMIT_MS:
                 because.append(f"board time and wall time differ by {apart:.1f} ms")
-        if self._lag_ms is not None and "reply_start" in times:
-            record.lag_ms = self._lag_ms(times["speech_end"], times["reply_start"])
-            if record.lag_ms > LAG_LIMIT_MS:
+        if record.response_ms is not None:
+            record.lag_ms = self._lag(times["speech_end"], times["reply_start"])
+            if record.lag_ms is not None and record.lag_ms > LAG_LIMIT_MS:
                 because.append(f"the board was {record.lag_ms:.1f} ms late")
         record.underruns = len(turn.underruns)
         first_phrase = turn.first_phrase_samples
