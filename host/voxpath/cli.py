@@ -96,8 +96,8 @@ def selftest(args: argparse.Namespace) -> int:
 
     _check_board(args)
     console = _console()
-    with _Progress(console) as progress:
-        board = _board(progress, loop=True)
+    with Progress(console) as progress:
+        board = open_sim(progress, loop=True)
     try:
         return selftest.run(board, console)
     finally:
@@ -117,13 +117,13 @@ def talk(args: argparse.Namespace) -> int:
     recording = sources.from_file(args.source, args.labels) if args.source else None
     report = Report(args.report) if args.report else None
     console = _console()
-    with _Progress(console) as progress:
-        engines, models = _engines(args, progress)
+    with Progress(console) as progress:
+        engines, models = load_engines(args, progress)
         if args.ask:
             clips = [sources.spoken(text, engines[2]) for text in args.ask]
         else:
             clips = [recording or sources.default_recording()]
-        board = _board(progress)
+        board = open_sim(progress)
     settings = {
         "source": args.source or ("ask" if args.ask else "default"),
         "endpoint": str(endpoint),
@@ -209,18 +209,18 @@ def read_system(text: str) -> str:
 # ---- putting it together ---------------------------------------------------------------------------------------------
 
 
-class _Progress:
+class Progress:
     """Bars for downloads and conversions, lines for the rest; `(label, done 0..1)` as the models report it."""
 
     def __init__(self, console) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich import progress
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        self._bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TimeElapsedColumn())
+        self._bars = progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._console = console
         self._tasks: dict[str, int] = {}
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> Progress:
         self._bars.start()
         return self
 
@@ -238,13 +238,13 @@ class _Progress:
         self._bars.update(self._tasks[label], completed=done)
 
 
-def _board(progress: _Progress, **options):
+def open_sim(progress: Progress, **options):
     from voxpath.boards import open_board
 
     return open_board("sim", progress=progress.say, **options)
 
 
-def _engines(args: argparse.Namespace, progress: _Progress) -> tuple[tuple, dict[str, str]]:
+def load_engines(args: argparse.Namespace, progress: Progress) -> tuple[tuple, dict[str, str]]:
     """((recogniser, language, voice), what each is) for the options, fetched and converted where need be."""
     from voxpath import models
     from voxpath.engines import ort
