@@ -80,6 +80,7 @@ module play_output #(
 
   state_e state_q;
   logic stopping_q;  // stop_pending at the tick
+  logic [15:0] low_water_q;  // low_water at the tick
   logic [63:0] dac_ns_q;  // when a sample handed over at this tick is heard
   logic [6:0] fade_q;  // ticks of the ramp so far
 
@@ -93,6 +94,7 @@ module play_output #(
   logic first_q;  // none has been
   logic gap_q;
   logic armed_q;  // was not low
+  logic stopped_q;  // a stop ended it: slots that still come for it are no fault
   logic [4:0] tail_q;
   logic [1:0] phase_q;  // ticks that the newest input still serves
 
@@ -154,7 +156,7 @@ module play_output #(
   end
 
   assign flush = state_q == StLook && stop_now;
-  assign bad_slot = wrong_rate || (orphan && head_ticket != ticket_q);
+  assign bad_slot = wrong_rate || (orphan && !stopped_q);
 
   // ---- filter and gain -------------------------------------------------------------------------------------------------
 
@@ -210,12 +212,13 @@ module play_output #(
 
   // Samples not yet handed over, as far as slots have been released; a slot that was not begun counts in full.
   assign waiting   = (in_slot_q ? 32'(n_q - index_q) : 32'd0) + SlotSamples * (released - next_q);
-  assign low       = waiting < 32'(low_water);
+  assign low       = waiting < 32'(low_water_q);
 
   always_ff @(posedge clk) begin
     if (rst) begin
       state_q         <= StWait;
       stopping_q      <= 1'b0;
+      low_water_q     <= '0;
       dac_ns_q        <= '0;
       fade_q          <= '0;
       open_q          <= 1'b0;
@@ -227,6 +230,7 @@ module play_output #(
       first_q         <= 1'b0;
       gap_q           <= 1'b0;
       armed_q         <= 1'b0;
+      stopped_q       <= 1'b0;
       tail_q          <= '0;
       phase_q         <= '0;
       in_slot_q       <= 1'b0;
@@ -244,6 +248,7 @@ module play_output #(
         if (tick) begin
           state_q    <= StLook;
           stopping_q <= stop_pending;
+          low_water_q <= low_water;
           dac_ns_q   <= tick_ns + 64'(delay_ns);
           if (stop_pending && playing_q) fade_q <= fade_q + 1'b1;
         end
@@ -260,6 +265,7 @@ module play_output #(
             tail_q    <= '0;
             phase_q   <= '0;
             fade_q    <= '0;
+            stopped_q <= 1'b1;
             next_q    <= stop_to;
           end else if (phase_q != '0) begin
             phase_q  <= phase_q - 1'b1;
@@ -288,6 +294,7 @@ module play_output #(
             slot_position_q <= head_position;
           end
           if (opens) begin
+            stopped_q  <= 1'b0;
             ticket_q   <= head_ticket;
             position_q <= head_position;
             heard_ns_q <= dac_ns_q;
