@@ -82,6 +82,7 @@ class FakeBoard:
         self.hangs_after_s = hangs_after_s
         self.ns = 0
         self.replies = []
+        self.sources = []  # (board ns of the first sample, int16 at 48 kHz)
         self._events = queue.SimpleQueue()
         self._closed = threading.Event()
 
@@ -101,6 +102,20 @@ class FakeBoard:
     def events(self):
         while (event := self._events.get()) is not None:
             yield event
+
+    def play_source(self, pcm):
+        """Sound louder than -30 dBFS is speech."""
+        start_ns = self.ns + 10_000_000
+        self.sources.append((start_ns, pcm))
+        loud = np.flatnonzero(np.abs(pcm.astype(np.int32)) > 1000)
+        breaks = np.flatnonzero(np.diff(loud) > 4800)
+        for first, last in zip([0, *(breaks + 1)], [*breaks, -1], strict=True):
+            span = (start_ns + int(loud[edge]) * 62_500 // 3 for edge in (first, last))
+            self.speech.append(tuple(span))
+        return start_ns
+
+    def dac_pcm(self):
+        return np.arange(4800, dtype=np.int16), 0
 
     def start_reply(self, rate):
         assert all(reply.over for reply in self.replies), "two replies at once"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from voxpath.errors import VoxpathError
 from voxpath.sources import BOARD_RATE, Clip, with_room
 from voxpath.speech.think import DEFAULT_SYSTEM
 from voxpath.speech.turn import Chain, Turn, Watcher
@@ -40,6 +41,7 @@ class Talk:
         self._board = board
         self._report = report
         self._finished = finished
+        self._trouble: VoxpathError | None = None
         self.records = Records(board)
         self.chain = Chain(
             board,
@@ -73,12 +75,17 @@ class Talk:
     def _wait(self, until_ns: int) -> None:
         while self._board.time()[0] < until_ns or not self.chain.idle:
             self.chain.check()
+            if self._trouble is not None:
+                raise self._trouble
             time.sleep(CHECK_S)
 
     def _turn_closed(self, turn: Turn) -> Record:
         record = self.records.add(turn)
         if self._report is not None:
             reply = np.concatenate(turn.pcm) if turn.pcm else None
-            self._report.turn(record, question=turn.utterance.pcm(), reply=reply, rate=turn.rate)
+            try:
+                self._report.turn(record, question=turn.utterance.pcm(), reply=reply, rate=turn.rate)
+            except OSError as error:  # this is a thread of the chain: `play` raises it
+                self._trouble = VoxpathError(f"The report cannot be written: {error.strerror or error}.")
         self._finished(record)
         return record

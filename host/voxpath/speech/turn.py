@@ -232,6 +232,8 @@ class Chain:
             self._stages["recognise"].put(self._speculation)
         elif signal in (Signal.RESUMED, Signal.NOISE):
             self._drop_speculation()
+        elif signal is Signal.ENDPOINT and self._answering():
+            self._drop_speculation()  # too short to be the next turn: a cough, an "mm"
         elif signal is Signal.ENDPOINT:
             self._commit()
         if signal in (None, Signal.RESUMED) and utterance is not None and utterance.speech_ms >= INTERRUPT_MS:
@@ -245,8 +247,6 @@ class Chain:
     def _commit(self) -> None:
         """The speaker has finished: open a turn with the speculation, or with a recognition of the whole."""
         now = self._clock.now()
-        if self._turn is not None:
-            self._interrupt()
         utterance = self.listener.finished
         turn = Turn(self._turns, utterance)
         self._turns += 1
@@ -273,11 +273,15 @@ class Chain:
         elif done:
             self._recognised(recognition)
 
+    def _answering(self) -> bool:
+        turn = self._turn
+        return turn is not None and not turn.cancel.is_set
+
     def _interrupt(self) -> None:
         """Someone speaks while a turn is open: take the turn back, or, if its reply is being heard, cut the reply."""
-        turn = self._turn
-        if turn is None or turn.cancel.is_set:
+        if not self._answering():
             return
+        turn = self._turn
         if turn.withdraw():
             self.listener.take_back(turn.utterance)
             self._turns -= 1
@@ -293,14 +297,16 @@ class Chain:
         final_ns = self._clock.now()
         with self._lock:
             recognition.text, recognition.final_ns = text, final_ns
+            committed = recognition.turn is not None
         self._watcher.partial(text)
-        if recognition.turn is not None:
+        if committed:
             self._recognised(recognition)
 
     def _recognition_failed(self, recognition: Recognition, error: Exception) -> None:
         with self._lock:
             recognition.error = error
-        if recognition.turn is not None:
+            committed = recognition.turn is not None
+        if committed:
             self._recognised(recognition)
 
     def _recognised(self, recognition: Recognition) -> None:

@@ -37,11 +37,15 @@ class Report:
 
     def close(self, summary: dict) -> Path:
         """Write the summary under a temporary name and put it in place: there is never half a summary."""
-        self._lines.close()
         path = self.folder / "summary.json"
         part = path.with_suffix(".part")
-        part.write_text(json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(part, path)
+        text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        try:
+            self._lines.close()
+            part.write_text(text, encoding="utf-8")
+            os.replace(part, path)
+        except OSError as error:
+            raise VoxpathError(f"The report {path} cannot be written: {error.strerror}.") from error
         return path
 
 
