@@ -189,7 +189,7 @@ module frontend #(
 
   logic [15:0] pcm_tdata, clean_tdata;
   logic [63:0] pcm_tuser, clean_tuser;
-  logic pcm_tvalid, pcm_tready, clean_tvalid, clean_tready;
+  logic pcm_tvalid, pcm_tready, denoiser_tready, vad_tready, clean_tvalid, clean_tready;
   logic adc_tready, resampler_busy, denoiser_busy;
 
   resampler #(
@@ -212,6 +212,9 @@ module frontend #(
       .busy         (resampler_busy)
   );
 
+  // One sample goes to both, when both take it.
+  assign pcm_tready = denoiser_tready && vad_tready;
+
   denoiser #(
       .DELAY(DenoiserDelay)
   ) denoiser (
@@ -219,8 +222,8 @@ module frontend #(
       .rst,
       .s_axis_tdata (pcm_tdata),
       .s_axis_tuser (pcm_tuser),
-      .s_axis_tvalid(pcm_tvalid),
-      .s_axis_tready(pcm_tready),
+      .s_axis_tvalid(pcm_tvalid && vad_tready),
+      .s_axis_tready(denoiser_tready),
       .m_axis_tdata (clean_tdata),
       .m_axis_tuser (clean_tuser),
       .m_axis_tvalid(clean_tvalid),
@@ -231,7 +234,7 @@ module frontend #(
   logic [31:0] delay_to_pcm;
   assign delay_to_pcm = from_regs.DELAY_ADC.ns.value + DelayMixer + DelayFilter;
 
-  logic playing, vad_active, vad_busy, vad_ready;
+  logic playing, vad_active, vad_busy;
   logic hop_valid, hop_speech, hop_onset, hop_offset;
   logic [15:0] hop_energy, hop_floor;
   logic [7:0] hop_zc, hop_score;
@@ -242,8 +245,8 @@ module frontend #(
       .rst,
       .s_axis_tdata   (pcm_tdata),
       .s_axis_tuser   (pcm_tuser),
-      .s_axis_tvalid  (pcm_tvalid && pcm_tready),
-      .s_axis_tready  (vad_ready),
+      .s_axis_tvalid  (pcm_tvalid && denoiser_tready),
+      .s_axis_tready  (vad_tready),
       .delay_ns       (delay_to_pcm),
       .onset_margin   (from_regs.VAD_ONSET_MARGIN.log2.value),
       .offset_margin  (from_regs.VAD_OFFSET_MARGIN.log2.value),
