@@ -1,0 +1,29 @@
+"""Networks on ONNX Runtime, on the CPU: one thread each, so that stages and board do not fight over the cores.
+
+Each of the three takes the folder that `voxpath.models` returns, loads it, and runs it once so that the first real
+call is as fast as the others. All are safe to use from several threads; a call that takes `cancel` raises `Cancelled`
+within a few milliseconds of its being set.
+"""
+
+from pathlib import Path
+
+from voxpath.engines.ort.language import Context, Language
+from voxpath.engines.ort.recogniser import Recogniser, Transcript, Word
+from voxpath.engines.ort.voice import Voice
+
+__all__ = ["Context", "Language", "Recogniser", "Transcript", "Voice", "Word", "language", "recogniser", "voice"]
+
+
+def recogniser(model: Path) -> Recogniser:
+    """Speech to text with an exported Whisper."""
+    return Recogniser(model)
+
+
+def language(model: Path) -> Language:
+    """Text to text with an exported Llama."""
+    return Language(model)
+
+
+def voice(model: Path) -> Voice:
+    """Text to speech with an exported hibari."""
+    return Voice(model)

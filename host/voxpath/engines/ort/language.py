@@ -1,0 +1,214 @@
+"""Text to text with a Llama-family model, and the memory of one conversation."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from voxpath.engines.cancel import Cancel
+from voxpath.engines.ort import session
+from voxpath.errors import ModelError
+from voxpath.models.llama import Description, read_description
+
+FIRST_CAPACITY = 512  # tokens that a context has room for before it grows
+# A reply may not say the same few tokens in a row twice: small models loop otherwise.
+REPEATED_TOKENS = 6
+
+
+class ChatTokenizer:
+    """Text to tokens, and the turns of a chat in the model's own format."""
+
+    def __init__(self, tokenizer: Tokenizer, description: Description):
+        self._tokenizer = tokenizer
+        self._description = description
+        self.stop = tuple(description.stop)
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """Tokens of a text. Control tokens written in it count as such only with `special`: never in a user's words."""
+        self._tokenizer.encode_special_tokens = not special
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Text without control tokens."""
+        return self._tokenizer.decode(list(tokens), skip_special_tokens=True)
+
+    def start(self) -> list[int]:
+        """What every context begins with: for most models nothing."""
+        return [] if self._description.bos is None else [self._description.bos]
+
+    def open_turn(self, role: str) -> list[int]:
+        """The tokens that announce that "system", "user" or "assistant" speaks."""
+        return self.encode(self._description.turn_start.format(role=role), special=True)
+
+    def close_turn(self) -> list[int]:
+        """The tokens that end a turn."""
+        return self.encode(self._description.turn_end, special=True)
+
+    def turn(self, role: str, text: str) -> list[int]:
+        """A whole turn."""
+        return [*self.open_turn(role), *self.encode(text.strip()), *self.close_turn()]
+
+
+class Language:
+    """A language model in memory; contexts share its weights.
+
+    >>> context = language(model).open()
+    >>> context.extend(chat.turn("user", "What is the capital of France?") + chat.open_turn("assistant"))
+    >>> for block in context.generate(): ...
+    """
+
+    def __init__(self, model: Path):
+        self.description = read_description(model)
+        self.tokenizer = ChatTokenizer(Tokenizer.from_file(str(model / "tokenizer.json")), self.description)
+        self.session = session.load(model / "model.onnx")
+        context = self.open()
+        context.extend([0, 0])
+        context.extend([0])
+
+    def open(self) -> "Context":
+        """An empty context."""
+        return Context(self)
+
+
+class Context:
+    """Tokens that the model has in mind, with their keys and values. For one thread at a time.
+
+    Keys and values live in buffers that the network reads and adds to in place, so a step copies nothing; they grow by
+    doubling.
+    """
+
+    def __init__(self, language: Language):
+        self._language = language
+        self._session = language.session
+        self.tokens: list[int] = []
+        self._computed = 0  # how many of the tokens the buffers hold; chosen ones wait until they are needed
+        self._logits: np.ndarray | None = None  # of the token after the last one computed, if that is the last of all
+        self._buffers: dict[str, np.ndarray] = {}
+        self._reserve(FIRST_CAPACITY)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def extend(self, tokens: Iterable[int], cancel: Cancel | None = None) -> None:
+        """Read tokens. Raises Cancelled, and ModelError if there are too many; then it holds what it held before."""
+        before = len(self.tokens)
+        self.tokens.extend(tokens)
+        try:
+            if len(self.tokens) > self._language.description.context:
+                raise ModelError(
+                    f"The conversation has {len(self.tokens)} tokens, more than the "
+                    f"{self._language.description.context} that the language model can look back over."
+                )
+            self._compute(cancel)
+        except BaseException:
+            self.truncate(before)
+            raise
+
+    def truncate(self, length: int) -> None:
+        """Forget all tokens after the first `length`."""
+        if length < len(self.tokens):
+            self._logits = None
+            del self.tokens[length:]
+            self._computed = min(self._computed, length)
+
+    def fork(self) -> "Context":
+        """A context that holds the same and goes its own way."""
+        other = Context(self._language)
+        other._reserve(len(self.tokens))
+        for name, buffer in self._buffers.items():
+            other._buffers[name][:, :, : self._computed] = buffer[:, :, : self._computed]
+        other.tokens, other._computed = list(self.tokens), self._computed
+        other._logits = self._logits
+        return other
+
+    def generate(
+        self, stop: Iterable[int] | None = None, limit: int = 256, cancel: Cancel | None = None
+    ) -> Iterator[list[int]]:
+        """The likeliest continuation, in blocks of tokens, each as soon as it is known.
+
+        Ends before a token of `stop` (the model's own if left out), after `limit` tokens, or with the model's context.
+        Every token that was yielded is in the context afterwards. Raises Cancelled.
+        """
+        stop = set(self._language.tokenizer.stop if stop is None else stop)
+        start = len(self.tokens)
+        while len(self.tokens) < min(start + limit, self._language.description.context):
+            self._compute(cancel)
+            token = self._choose(self.tokens[start:])
+            if token in stop:
+                return
+            self.tokens.append(token)
+            self._logits = None
+            yield [token]
+
+    def score(self, tokens: Iterable[int], cancel: Cancel | None = None) -> np.ndarray:
+        """Natural log of the probability of each of `tokens`, were they to come next. The context stays as it is."""
+        tokens = list(tokens)
+        self._compute(cancel)
+        length, logits = len(self.tokens), self._logits
+        following = self._step(tokens, list(range(len(tokens))), cancel)
+        self._computed, self._logits = length, logits
+        rows = np.concatenate([logits[None], following[:-1]])
+        rows = rows - rows.max(1, keepdims=True)
+        return (rows - np.log(np.exp(rows).sum(1, keepdims=True)))[np.arange(len(tokens)), tokens]
+
+    def _choose(self, reply: list[int]) -> int:
+        """The likeliest token that does not make the reply say REPEATED_TOKENS in a row for the second time."""
+        logits = self._logits
+        recent = reply[-REPEATED_TOKENS + 1 :]
+        if len(recent) == REPEATED_TOKENS - 1:
+            spans = range(len(reply) - REPEATED_TOKENS + 1)
+            banned = [reply[i + len(recent)] for i in spans if reply[i : i + len(recent)] == recent]
+            if banned:
+                logits = logits.copy()
+                logits[banned] = -np.inf
+        return int(logits.argmax())
+
+    def _compute(self, cancel: Cancel | None) -> None:
+        """Bring the buffers up to the last token, with the logits of the next one."""
+        if self._logits is not None and self._computed == len(self.tokens):
+            return
+        if not self.tokens:
+            raise ValueError("an empty context has no next token")
+        self._computed = min(self._computed, len(self.tokens) - 1)  # the last one again, for its logits
+        new = self.tokens[self._computed :]
+        self._logits = self._step(new, [len(new) - 1], cancel)[0]
+
+    def _step(self, tokens: list[int], rows: list[int], cancel: Cancel | None) -> np.ndarray:
+        """Run the network on tokens that follow the computed ones. Returns logits [rows, vocabulary]."""
+        total = self._computed + len(tokens)
+        self._reserve(total)
+        logits = np.empty((1, len(rows), self._language.description.vocabulary), np.float32)
+        inputs = {
+            "ids": np.array([tokens], np.int64),
+            "rows": np.array(rows, np.int64),
+            "last_index": np.array([total - 1], np.int32),
+            "total": np.array(total, np.int32),
+        }
+        for name, value in inputs.items():
+            self._binding.bind_cpu_input(name, value)
+        self._binding.bind_output("logits", "cpu", 0, np.float32, logits.shape, logits.ctypes.data)
+        with session.interruptible(cancel) as options:
+            self._session.run_with_iobinding(self._binding, options)
+        self._computed = total
+        return logits[0]
+
+    def _reserve(self, length: int) -> None:
+        """Make room for `length` tokens, and bind the buffers as both the network's old and its new memory."""
+        d = self._language.description
+        capacity = next(iter(self._buffers.values())).shape[2] if self._buffers else 0
+        if length <= capacity:
+            return
+        capacity = max(capacity, FIRST_CAPACITY)
+        while capacity < length:
+            capacity *= 2
+        old, self._buffers = self._buffers, {}
+        self._binding = self._session.io_binding()
+        for name in (f"{kind}{layer}" for layer in range(d.layers) for kind in "kv"):
+            buffer = np.zeros((1, d.kv_heads, capacity, d.head_size), np.float32)
+            if old:
+                buffer[:, :, : self._computed] = old[name][:, :, : self._computed]
+            self._buffers[name] = buffer
+            place = ("cpu", 0, np.float32, buffer.shape, buffer.ctypes.data)
+            self._binding.bind_input(f"past_{name}", *place)
+            self._binding.bind_output(f"present_{name}", *place)

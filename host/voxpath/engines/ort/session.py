@@ -1,0 +1,60 @@
+"""ONNX Runtime sessions that use one thread and can be interrupted."""
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from voxpath.engines.cancel import Cancel, Cancelled
+from voxpath.errors import ModelError
+
+
+@functools.cache
+def _options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3  # errors alone; an interrupted run is not one for the user
+    return options
+
+
+def load(path: Path) -> onnxruntime.InferenceSession:
+    """A session on the CPU. Raises ModelError if the file is missing, broken, or needs a newer runtime."""
+    try:
+        return onnxruntime.InferenceSession(str(path), _options(), providers=["CPUExecutionProvider"])
+    except Exception as error:  # the runtime's own errors have no common base but this
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"The network {path} cannot be loaded ({reason}).") from error
+
+
+def run(
+    session: onnxruntime.InferenceSession, inputs: dict[str, np.ndarray], cancel: Cancel | None = None
+) -> dict[str, np.ndarray]:
+    """All outputs by name. Raises Cancelled if `cancel` is set before the end."""
+    names = [output.name for output in session.get_outputs()]
+    with interruptible(cancel) as options:
+        return dict(zip(names, session.run(names, inputs, options), strict=True))
+
+
+@contextlib.contextmanager
+def interruptible(cancel: Cancel | None) -> Iterator[onnxruntime.RunOptions | None]:
+    """Run options for the body's runs; setting `cancel` ends a run before its next operator, as Cancelled."""
+    if cancel is None:
+        yield None
+        return
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+
+    def interrupt() -> None:
+        options.terminate = True
+
+    with cancel.interrupting(interrupt):
+        try:
+            yield options
+        except Exception as error:
+            if cancel.is_set:
+                raise Cancelled from error
+            raise

@@ -1,0 +1,64 @@
+"""The hibari speech synthesiser's network as two ONNX graphs, cut where its length becomes known.
+
+The network in the `hibari-tts` package works out a duration for each phoneme, repeats each phoneme's features that
+many times, and predicts spectra. `export` cuts it at the repetition, so that the second half can run on a part of a
+sentence:
+    text.onnx        (ids [1, n], speed [1]) -> features [1, channels, n] (two of them) and durations [n], whole numbers
+    spectra.onnx     repeated features -> five spectral parts [1, 601, 2 * frames] and the pitch [1, 2 * frames]
+    model.json       Description, as JSON
+
+Both keep the package's own 8-bit products, twice as fast on a CPU as the same weights made floats.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import onnx
+from onnx.utils import Extractor
+
+from voxpath.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Description:
+    """The names of the tensors at the cut, in the order in which the runner joins them."""
+
+    name: str
+    features: list[str]  # outputs of text.onnx
+    durations: str
+    repeated: list[str]  # inputs of spectra.onnx, each one of `features` repeated along its last axis
+    vocabulary: dict[str, int]  # phoneme characters to ids
+
+
+def export(network: Path, vocabulary: dict[str, int], folder: Path) -> Description:
+    """Cut the file `network` in two. Raises ModelError if it is not built as hibari 0.2 is."""
+    try:
+        model = onnx.load(str(network))
+    except Exception as error:  # protobuf's parse errors have no common base
+        raise ModelError(f"{network} is not an ONNX file that can be read ({error}).") from error
+    maker = {output: node for node in model.graph.node for output in node.output}
+    # Features are repeated by looking up, for each frame, the phoneme it belongs to: the number of phonemes that have
+    # ended by then, which is a sum of comparisons with the running sum of the durations.
+    lookups = [
+        node
+        for node in model.graph.node
+        if node.op_type == "Gather" and node.input[1] in maker and maker[node.input[1]].op_type == "ReduceSum"
+    ]
+    running = [node for node in model.graph.node if node.op_type == "CumSum"]
+    if len(lookups) != 2 or len(running) != 1 or maker[running[0].input[0]].op_type != "Cast":
+        raise ModelError(f"{network} is not built as hibari 0.2 is: install hibari-tts 0.2.1.")
+    durations = maker[running[0].input[0]].input[0]
+    features, repeated = [node.input[0] for node in lookups], [node.output[0] for node in lookups]
+    extractor = Extractor(onnx.shape_inference.infer_shapes(model))
+    spectra = [output.name for output in model.graph.output]
+    onnx.save(extractor.extract_model(["ids", "speed"], [*features, durations]), str(folder / "text.onnx"))
+    onnx.save(extractor.extract_model(repeated, spectra), str(folder / "spectra.onnx"))
+    description = Description(network.stem, features, durations, repeated, vocabulary)
+    (folder / "model.json").write_text(json.dumps(asdict(description), ensure_ascii=False), encoding="utf-8")
+    return description
+
+
+def read_description(folder: Path) -> Description:
+    """What `export` wrote about the model in `folder`."""
+    return Description(**json.loads((folder / "model.json").read_text(encoding="utf-8")))
