@@ -1,0 +1,341 @@
+// Voice activity: decides every 16 samples (1 ms) whether someone speaks, and says when speech began and ended.
+//
+// The level is the energy of the last 64 samples, high-passed at 160 Hz, as log2 in Q6.10 (1024 is 3.01 dB). A block
+// starts speech when its level is `onset_margin` over the noise floor and it has few zero crossings (or is itself loud),
+// `min_onset` blocks in a row; it continues speech when its level is `offset_margin` over the floor. Both also ask for
+// no less than 28.6 dB under the recent peak, so that reverberation and breath after a loud word do not count.
+//
+// The floor is the least energy of any 32 ms segment in the last three to four seconds, four buckets of which are kept
+// (after Martin's minimum statistics, IEEE Trans. Speech Audio Proc. 9(5), 2001). Speech leaves no segment of that
+// length as quiet as the room in seconds only if it never pauses. Digital silence is not a room and is passed over.
+//
+//   sample ─► [difference] ─► [square] ─► [block energy] ─► [window] ─► log2 ─► decide      (clock 0 .. 6)
+//                                                        └► [segment] ─► log2 ─► floor      (clock 7 .. 9)
+
+module vad (
+    input  logic        clk,
+    input  logic        rst,
+    // 16 kHz samples; tuser is the media time, ns, at which the newest sample in them arrived
+    input  logic [15:0] s_axis_tdata,
+    input  logic [63:0] s_axis_tuser,
+    input  logic        s_axis_tvalid,
+    output logic        s_axis_tready,
+    // settings: see the registers VAD_* in frontend.rdl
+    input  logic [31:0] delay_ns,
+    input  logic [15:0] onset_margin,
+    input  logic [15:0] offset_margin,
+    input  logic [15:0] loud_margin,
+    input  logic [15:0] floor_min,
+    input  logic [ 4:0] zc_max,
+    input  logic [11:0] hangover,
+    input  logic [ 5:0] min_onset,
+    input  logic [15:0] playback_margin,
+    // a reply is audible; taken at the last sample of a block
+    input  logic        playback_active,
+    // the hop of 64 samples that has just ended; stable from one hop_valid to the next
+    output logic        hop_valid,
+    output logic        hop_speech,       // any speech block, hangover not counted
+    output logic        hop_onset,        // an onset was decided
+    output logic        hop_offset,       // an offset was decided, after the hangover
+    output logic [15:0] hop_energy,       // high-passed
+    output logic [15:0] hop_floor,
+    output logic [ 7:0] hop_zc,
+    output logic [ 7:0] hop_score,        // level over the floor, 255 is 24 dB
+    // now, hangover included
+    output logic        active,
+    // media time at the ADC of the first sample of the last onset, and of the last sample of speech before the last offset
+    output logic [63:0] onset_ns,
+    output logic [63:0] offset_ns,
+    // the next clock changes something
+    output logic        busy
+);
+
+  localparam logic [15:0] LevelOf4 = 16'd2048;  // from 16-sample to 64-sample units
+  localparam logic [15:0] LevelOf8 = 16'd3072;  // from 512-sample to 64-sample units
+  localparam logic [15:0] FloorBias = 16'd256;  // the least of many noise segments lies 0.75 dB under their mean
+  localparam logic [15:0] FloorStart = 16'd18432;  // -54 dBFS: the highest floor until the first memory is full
+  localparam logic [35:0] DigitalSilence = 36'd16;  // 1 LSB RMS in a block
+  localparam logic [17:0] Range = 18'd9728;
+  localparam logic [4:0] BucketLast = 5'd23;  // segments in a bucket, less one
+
+  assign s_axis_tready = 1'b1;
+
+  // ---- samples -> block energy and zero crossings --------------------------------------------------------------------
+
+  logic [3:0] sample_q;  // of the block
+  logic [63:0] first_ns_q, block_first_ns_q, block_last_ns_q;
+  logic signed [19:0] total_q;  // 16 times the running mean
+  logic signed [16:0] difference, difference_q;
+  logic [31:0] square_q;
+  logic [35:0] sum_q, energy_q;
+  logic [4:0] crossings_q, zc_q;
+  logic negative_q, crossing_q, playback_q;
+  logic valid1_q, last1_q, valid2_q, last2_q;
+
+  assign difference = 17'($signed(s_axis_tdata)) - 17'(total_q >>> 4);
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      sample_q                               <= '0;
+      first_ns_q                             <= '0;
+      block_first_ns_q                       <= '0;
+      block_last_ns_q                        <= '0;
+      playback_q                             <= 1'b0;
+      total_q                                <= '0;
+      difference_q                           <= '0;
+      square_q                               <= '0;
+      sum_q                                  <= '0;
+      energy_q                               <= '0;
+      crossings_q                            <= '0;
+      zc_q                                   <= '0;
+      negative_q                             <= 1'b0;
+      crossing_q                             <= 1'b0;
+      {valid1_q, last1_q, valid2_q, last2_q} <= '0;
+    end else begin
+      valid1_q <= s_axis_tvalid;
+      last1_q  <= s_axis_tvalid && sample_q == 4'd15;
+      valid2_q <= valid1_q;
+      last2_q  <= last1_q;
+      if (s_axis_tvalid) begin
+        sample_q     <= sample_q + 1'b1;
+        difference_q <= difference;
+        total_q      <= total_q + 20'(difference);
+        if (sample_q == 4'd0) first_ns_q <= s_axis_tuser;
+        if (sample_q == 4'd15) begin
+          block_first_ns_q <= first_ns_q;
+          block_last_ns_q  <= s_axis_tuser;
+          playback_q       <= playback_active;
+        end
+      end
+      if (valid1_q) begin
+        square_q   <= 32'(difference_q * difference_q);
+        negative_q <= difference_q[16];
+        crossing_q <= difference_q[16] != negative_q;
+      end
+      if (valid2_q) begin
+        sum_q       <= last2_q ? '0 : sum_q + 36'(square_q);
+        crossings_q <= last2_q ? '0 : crossings_q + 5'(crossing_q);
+        if (last2_q) begin
+          energy_q <= sum_q + 36'(square_q);
+          zc_q     <= crossings_q + 5'(crossing_q);
+        end
+      end
+    end
+  end
+
+  // ---- a block's seven steps -----------------------------------------------------------------------------------------
+
+  logic step3_q, step4_q, step5_q, step6_q, step7_q, step8_q, step9_q;
+  logic [1:0] block_q;  // of the hop
+  logic [4:0] segment_block_q;
+  logic hop_end_q, segment_end_q;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      {step3_q, step4_q, step5_q, step6_q, step7_q, step8_q, step9_q} <= '0;
+      block_q                                                         <= '0;
+      segment_block_q                                                 <= '0;
+      hop_end_q                                                       <= 1'b0;
+      segment_end_q                                                   <= 1'b0;
+    end else begin
+      step3_q <= last2_q;
+      step4_q <= step3_q;
+      step5_q <= step4_q;
+      step6_q <= step5_q;
+      step7_q <= step6_q && segment_end_q;
+      step8_q <= step7_q;
+      step9_q <= step8_q;
+      if (step3_q) begin
+        block_q         <= block_q + 1'b1;
+        segment_block_q <= segment_block_q + 1'b1;
+        hop_end_q       <= block_q == 2'd3;
+        segment_end_q   <= segment_block_q == 5'd31;
+      end
+    end
+  end
+
+  // Step 3: the window of four blocks and the segment of 32.
+  logic [35:0] energy1_q, energy2_q, energy3_q;
+  logic [37:0] window_q;
+  logic [40:0] segment_q;
+  logic heard_q;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      energy1_q <= '0;
+      energy2_q <= '0;
+      energy3_q <= '0;
+      window_q  <= '0;
+      segment_q <= '0;
+      heard_q   <= 1'b0;
+    end else if (step3_q) begin
+      energy1_q <= energy_q;
+      energy2_q <= energy1_q;
+      energy3_q <= energy2_q;
+      window_q  <= 38'(energy_q) + 38'(energy1_q) + 38'(energy2_q) + 38'(energy3_q);
+      segment_q <= (segment_block_q == '0 ? '0 : segment_q) + 41'(energy_q);
+      heard_q   <= (segment_block_q == '0 || heard_q) && energy_q >= DigitalSilence;
+    end
+  end
+
+  // Steps 3 to 5 give log2 the block, the window and the segment; it answers in steps 5 to 7.
+  logic [41:0] log2_value;
+  logic [15:0] level;
+
+  always_comb begin
+    if (step3_q) log2_value = 42'(energy_q);
+    else if (step4_q) log2_value = 42'(window_q);
+    else log2_value = 42'(segment_q);
+  end
+
+  log2 #(
+      .WIDTH(42)
+  ) log2 (
+      .clk,
+      .enable(step3_q || step4_q || step5_q || step6_q),
+      .value (log2_value),
+      .level
+  );
+
+  // Step 5: is the block loud, and what must the window reach?
+  logic [15:0] floor_q, peak_q;
+  logic [17:0] floor_raised, starts_at_q, goes_on_at_q, audible_at_q;
+  logic loud_q;
+
+  assign floor_raised = 18'(floor_q) + (playback_q ? 18'(playback_margin) : '0);
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      loud_q       <= 1'b0;
+      starts_at_q  <= '0;
+      goes_on_at_q <= '0;
+      audible_at_q <= '0;
+    end else if (step5_q) begin
+      loud_q       <= 18'(level) + 18'(LevelOf4) >= floor_raised + 18'(loud_margin);
+      starts_at_q  <= floor_raised + 18'(onset_margin);
+      goes_on_at_q <= floor_raised + 18'(offset_margin);
+      audible_at_q <= 18'(peak_q) > Range ? 18'(peak_q) - Range : '0;
+    end
+  end
+
+  // Step 6: decide.
+  logic audible, starts, goes_on, decide_onset, decide_offset, is_speech;
+  logic [ 5:0] run_q;  // blocks that could start speech, in a row
+  logic [11:0] silence_q;  // silent blocks since the last of speech
+  logic [63:0] run_first_ns_q, speech_last_ns_q;
+
+  assign audible = 18'(level) >= audible_at_q;
+  assign starts = audible && 18'(level) >= starts_at_q && (zc_q <= zc_max || loud_q);
+  assign goes_on = audible && 18'(level) >= goes_on_at_q;
+  assign decide_onset = !active && starts && 7'(run_q) + 7'd1 >= 7'(min_onset);
+  assign decide_offset = active && !goes_on && 13'(silence_q) + 13'd1 >= 13'(hangover);
+  assign is_speech = decide_onset || (active && goes_on);
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      active           <= 1'b0;
+      run_q            <= '0;
+      silence_q        <= '0;
+      run_first_ns_q   <= '0;
+      speech_last_ns_q <= '0;
+      onset_ns         <= '0;
+      offset_ns        <= '0;
+      peak_q           <= '0;
+    end else if (step6_q) begin
+      active    <= decide_onset || (active && !decide_offset);
+      run_q     <= !active && starts && !decide_onset ? run_q + 1'b1 : '0;
+      silence_q <= active && !goes_on ? silence_q + 1'b1 : '0;
+      if (run_q == '0) run_first_ns_q <= block_first_ns_q;
+      if (is_speech) speech_last_ns_q <= block_last_ns_q;
+      if (decide_onset) onset_ns <= (run_q == '0 ? block_first_ns_q : run_first_ns_q) - 64'(delay_ns);
+      if (decide_offset) offset_ns <= speech_last_ns_q - 64'(delay_ns);
+      // The peak follows a rise within 8 ms, so a click hardly moves it, and falls by 3 dB/s.
+      if (level > peak_q) peak_q <= peak_q + ((level - peak_q) >> 3);
+      else if (peak_q != '0) peak_q <= peak_q - 1'b1;
+    end
+  end
+
+  // Step 6 of a hop's last block: report.
+  logic speech_q, onset_q, offset_q;  // earlier in this hop
+  logic [ 7:0] hop_crossings_q;
+  logic [15:0] steps_over;
+  assign steps_over = level > floor_q ? (level - floor_q) >> 5 : '0;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      {speech_q, onset_q, offset_q} <= '0;
+      hop_crossings_q               <= '0;
+      hop_valid                     <= 1'b0;
+      hop_speech                    <= 1'b0;
+      hop_onset                     <= 1'b0;
+      hop_offset                    <= 1'b0;
+      hop_energy                    <= '0;
+      hop_floor                     <= '0;
+      hop_zc                        <= '0;
+      hop_score                     <= '0;
+    end else begin
+      hop_valid <= step6_q && hop_end_q;
+      if (step6_q && hop_end_q) begin
+        {speech_q, onset_q, offset_q} <= '0;
+        hop_crossings_q               <= '0;
+        hop_speech                    <= speech_q || is_speech;
+        hop_onset                     <= onset_q || decide_onset;
+        hop_offset                    <= offset_q || decide_offset;
+        hop_energy                    <= level;
+        hop_floor                     <= floor_q;
+        hop_zc                        <= hop_crossings_q + 8'(zc_q);
+        hop_score                     <= steps_over > 16'd255 ? 8'd255 : steps_over[7:0];
+      end else if (step6_q) begin
+        speech_q        <= speech_q || is_speech;
+        onset_q         <= onset_q || decide_onset;
+        offset_q        <= offset_q || decide_offset;
+        hop_crossings_q <= hop_crossings_q + 8'(zc_q);
+      end
+    end
+  end
+
+  // ---- steps 7 to 9 of a segment's last block: the floor -------------------------------------------------------------
+
+  logic [15:0] least_q, quietest_q;  // segment of this bucket; of all buckets
+  logic [15:0] past0_q, past1_q, past2_q, past3_q;  // least of the buckets before, newest first
+  logic [4:0] bucket_q;  // segments in this bucket
+  logic [15:0] segment_level, newer, older, past, floor_next;
+
+  assign segment_level = level - LevelOf8;
+  assign newer = past0_q < past1_q ? past0_q : past1_q;
+  assign older = past2_q < past3_q ? past2_q : past3_q;
+  assign past = newer < older ? newer : older;
+  assign floor_next = quietest_q + FloorBias;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      least_q    <= '1;
+      quietest_q <= '0;
+      past0_q    <= FloorStart;
+      past1_q    <= FloorStart;
+      past2_q    <= FloorStart;
+      past3_q    <= FloorStart;
+      bucket_q   <= '0;
+      floor_q    <= FloorStart;
+    end else if (heard_q) begin
+      if (step7_q && segment_level < least_q) least_q <= segment_level;
+      if (step8_q) quietest_q <= least_q < past ? least_q : past;
+      if (step9_q) begin
+        floor_q  <= floor_next > floor_min ? floor_next : floor_min;
+        bucket_q <= bucket_q + 1'b1;
+        if (bucket_q == BucketLast) begin
+          bucket_q <= '0;
+          least_q  <= '1;
+          past0_q  <= least_q;
+          past1_q  <= past0_q;
+          past2_q  <= past1_q;
+          past3_q  <= past2_q;
+        end
+      end
+    end
+  end
+
+  assign busy = s_axis_tvalid || valid1_q || valid2_q || step3_q || step4_q || step5_q || step6_q || step7_q ||
+      step8_q || step9_q || hop_valid;
+
+endmodule

@@ -1,0 +1,346 @@
+"""vad: bit-exact against its golden model, and the golden model against what the front end promises."""
+
+import math
+import random
+from dataclasses import replace
+
+import cocotb
+import numpy as np
+import pytest
+from bench import ROOT, simulate
+from cocotb.clock import Clock
+from cocotb.triggers import ReadOnly, RisingEdge
+from cocotb.utils import get_sim_time
+from golden.resampler import resample
+from golden.vad import Settings, detect, log2
+
+BUDGET = 8  # cycles from a block's last sample to the decision
+RATE = 16_000
+PERIOD_NS = 10
+
+
+def noise(kind, seconds, dbfs, seed=0):
+    """White or pink noise (from 20 Hz) of an RMS level, float in full scale of 1."""
+    count = int(seconds * RATE)
+    spectrum = np.fft.rfft(np.random.default_rng(seed).standard_normal(count))
+    if kind == "pink":
+        spectrum /= np.sqrt(np.maximum(np.fft.rfftfreq(count, 1 / RATE), 20))
+    signal = np.fft.irfft(spectrum, count)
+    return signal / np.sqrt(np.mean(signal**2)) * 10 ** (dbfs / 20)
+
+
+def voice(seconds, dbfs, pitch=120):
+    """Vowel-like: a pulse train through two resonances, in syllables of 200 ms that fall by 20 dB in between."""
+    time = np.arange(int(seconds * RATE)) / RATE
+    harmonics = pitch * np.arange(1, 40)
+    gains = 1 / (1 + ((harmonics - 600) / 150) ** 2) + 0.5 / (1 + ((harmonics - 1700) / 200) ** 2)
+    signal = sum(g * np.sin(2 * np.pi * f * time) for f, g in zip(harmonics, gains, strict=True))
+    envelope = 10 ** (-(np.abs(np.sin(np.pi * time / 0.2)) ** 8))
+    signal = signal * envelope
+    return signal / np.sqrt(np.mean(signal**2)) * 10 ** (dbfs / 20)
+
+
+def pcm(signal):
+    return np.clip(np.rint(signal * 32768), -32768, 32767).astype(np.int16)
+
+
+# ---- what runs in the simulator ------------------------------------------------------------------------------------
+
+
+class Bench:
+    def __init__(self, dut):
+        self.dut = dut
+        self.hops = []
+        self.worst = 0
+        self.last_sample_ns = None
+
+    async def start(self, settings):
+        dut = self.dut
+        dut.rst.value = 1
+        dut.s_axis_tvalid.value = 0
+        dut.playback_active.value = 0
+        for name, value in vars(settings).items():
+            getattr(dut, name).value = value
+        if self.last_sample_ns is None:
+            Clock(dut.clk, PERIOD_NS, unit="ns").start()
+            cocotb.start_soon(self.watch())
+        self.hops = []
+        for _ in range(3):
+            await RisingEdge(dut.clk)
+        dut.rst.value = 0
+
+    async def watch(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.hop_valid)
+            await ReadOnly()
+            # Taken in the cycle that ends at last_sample_ns; the pulse shows in the cycle that begins now.
+            self.worst = max(self.worst, round((get_sim_time("ns") - self.last_sample_ns) / PERIOD_NS) + 1)
+            self.hops.append(
+                tuple(
+                    int(getattr(dut, name).value)
+                    for name in (
+                        *("hop_speech", "hop_onset", "hop_offset", "hop_energy", "hop_floor", "hop_zc", "hop_score"),
+                        *("onset_ns", "offset_ns", "active"),
+                    )
+                )
+            )
+
+    async def send(self, samples, stamps, playback, rng, idle):
+        """Send samples with pauses of 1 to 40 clocks at the chance `idle`; wait until the module is still."""
+        dut = self.dut
+        for i, sample in enumerate(samples.tolist()):
+            if idle and rng.random() < idle:
+                dut.s_axis_tvalid.value = 0
+                for _ in range(rng.randrange(1, 40)):
+                    await RisingEdge(dut.clk)
+            dut.s_axis_tvalid.value = 1
+            dut.s_axis_tdata.value = sample
+            dut.s_axis_tuser.value = int(stamps[i])
+            if i % 16 == 0:
+                dut.playback_active.value = int(playback[i // 16])
+            await RisingEdge(dut.clk)
+            if i % 64 == 63:
+                self.last_sample_ns = get_sim_time("ns")
+        dut.s_axis_tvalid.value = 0
+        await ReadOnly()
+        clocks = 0
+        while dut.busy.value:
+            await RisingEdge(dut.clk)
+            await ReadOnly()
+            clocks += 1
+            assert clocks < 20, "busy stays high"
+        await RisingEdge(dut.clk)
+
+
+def expected_hops(samples, settings, stamps, playback):
+    hops = detect(samples, settings, stamps, playback)
+    assert any(hops.onset) and any(hops.offset), "the stimulus exercises nothing"
+    return list(
+        zip(
+            *(hops.speech, hops.onset, hops.offset, hops.energy, hops.floor, hops.zero_crossings, hops.score),
+            *(hops.onset_ns, hops.offset_ns, hops.active[3::4]),
+            strict=True,
+        )
+    )
+
+
+def bursts(rng, count):
+    """Everything at once: noise of changing level, tones, clicks, digital silence, DC and full scale."""
+    parts, total = [], 0
+    while total < count:
+        length = rng.randrange(20, 700)
+        kind = rng.randrange(6)
+        seed = rng.randrange(1 << 30)
+        if kind == 0:
+            part = np.zeros(length)
+        elif kind == 1:
+            frequency = rng.choice([100, 300, 1000, 3000, 7000])
+            part = rng.choice([0.001, 0.1, 1]) * np.sin(2 * np.pi * frequency * np.arange(length) / RATE)
+        elif kind == 2:
+            part = np.where(np.arange(length) % rng.randrange(2, 50) < 1, 1.0, -1.0)
+        elif kind == 3:
+            part = np.full(length, rng.uniform(-1, 1))
+        else:
+            part = np.random.default_rng(seed).standard_normal(length) * rng.choice([0.0001, 0.001, 0.01])
+        parts.append(part)
+        total += length
+    return pcm(np.concatenate(parts)[:count])
+
+
+@cocotb.test()
+async def matches_the_golden_model_for_any_signal_setting_and_pause(dut):
+    bench = Bench(dut)
+    for seed in range(6):
+        rng = random.Random(seed)
+        settings = Settings(
+            onset_margin=rng.randrange(1000, 4000),
+            offset_margin=rng.randrange(500, 3000),
+            loud_margin=rng.randrange(3000, 7000),
+            floor_min=rng.randrange(4000, 15000),
+            zc_max=rng.randrange(2, 17),
+            hangover=rng.choice([0, 1, 5, 32]),
+            min_onset=rng.choice([0, 1, 2, 4]),
+            playback_margin=rng.randrange(4000),
+            delay_ns=rng.randrange(1 << 20),
+        )
+        samples = bursts(rng, 64 * 60)
+        start = rng.randrange(1 << 40, 1 << 62)
+        stamps = [start + 62_500 * i + rng.randrange(100) for i in range(len(samples))]
+        playback = [rng.random() < 0.3 for _ in range(len(samples) // 16)]
+        await bench.start(settings)
+        await bench.send(samples, stamps, playback, rng, idle=rng.choice([0, 0.02, 0.5]))
+        assert bench.hops == expected_hops(samples, settings, stamps, playback), f"seed {seed}"
+    print(f"vad: {bench.worst} cycles from a hop's last sample to its decision (budget {BUDGET})")
+    assert bench.worst <= BUDGET
+
+
+@cocotb.test()
+async def floor_follows_a_louder_room_as_the_golden_model_does(dut):
+    """Long enough to fill and to forget every bucket of the floor's memory."""
+    room = np.concatenate([noise("white", 0.8, -62), noise("white", 4.0, -42)])
+    room[int(0.3 * RATE) :][: int(0.3 * RATE)] += voice(0.3, -25)
+    samples = pcm(room)[: len(room) // 64 * 64]
+    stamps = [62_500 * i for i in range(len(samples))]
+    playback = [False] * (len(samples) // 16)
+    bench = Bench(dut)
+    await bench.start(Settings())
+    await bench.send(samples, stamps, playback, random.Random(0), idle=0)
+    expected = expected_hops(samples, Settings(), stamps, playback)
+    assert bench.hops == expected
+    assert len({hop[4] for hop in expected}) > 3, "the floor did not move"
+
+
+@pytest.mark.parametrize("part", ["signals", "floor"])
+def test_vad(simulator, part):
+    name = {
+        "signals": "matches_the_golden_model_for_any_signal_setting_and_pause",
+        "floor": "floor_follows_a_louder_room_as_the_golden_model_does",
+    }[part]
+    simulate(simulator, "vad", ["vad.sv", "log2.sv"], __name__, env={"COCOTB_TEST_FILTER": name})
+
+
+# ---- what the golden model promises ----------------------------------------------------------------------------------
+
+
+def hops_of_speech(hops):
+    return np.flatnonzero(hops.speech)
+
+
+def test_log2_is_within_a_thirtieth_of_a_decibel():
+    values = [0, 1, 2, 3, 1000, *np.random.default_rng(0).integers(1, 1 << 41, 2000).tolist(), 1 << 41]
+    errors = [log2(value) / 1024 - math.log2(1 + value) for value in values]
+    assert max(map(abs, errors)) <= 0.011
+
+
+def test_settings_are_the_reset_values_of_the_registers():
+    text = (ROOT / "fpga" / "regs" / "frontend.rdl").read_text()
+    for name, value in vars(Settings()).items():
+        if name == "delay_ns":
+            continue
+        register = text[: text.index(f"}} VAD_{name.upper()} @")].rsplit("reg {", 1)[1]
+        assert int(register.rsplit("'d", 1)[1].split(";")[0]) == value, name
+
+
+@pytest.mark.parametrize("frequency", [300, 1000, 3000, 6000])
+def test_tone_burst_20_db_over_the_floor_is_an_onset_within_3_1_ms_of_reaching_the_adc(frequency):
+    """Through the resampler from 48 kHz, at every alignment to the blocks, phase of the tone included."""
+    coefficients = [int(line, 16) for line in (ROOT / "fpga/filters/decimate_48k_16k.hex").read_text().split()]
+    coefficients = np.where(np.array(coefficients) >= 1 << 17, np.array(coefficients) - (1 << 18), coefficients)
+    worst = 0.0
+    for shift in range(48):
+        start = 48_000 // 2 + 7 * shift
+        background = np.random.default_rng(shift).standard_normal(start + 4800)
+        background *= 10 ** (-60 / 20)
+        in_band = 10 ** (-60 / 20) * math.sqrt(1 / 3)  # what the decimator leaves of white noise at 48 kHz
+        time = np.arange(4800) / 48_000
+        background[start:] += in_band * 10 * math.sqrt(2) * np.sin(2 * np.pi * frequency * time + shift)
+        samples, newest = resample(pcm(background), coefficients, 1, 3)
+        hops = detect(samples)
+        decided = hops.active.index(True)
+        assert decided * 16 > start / 3 - 16, "fired before the burst"
+        arrived = newest[decided * 16 + 15] / 48_000
+        worst = max(worst, (arrived - start / 48_000) * 1e3)
+    print(f"\nonset {worst:.2f} ms after a burst of {frequency} Hz began (budget 3.1)")
+    # The decision itself takes 8 cycles, 0.16 us at 50 MHz.
+    assert worst + 0.001 <= 3.1
+
+
+@pytest.mark.parametrize("kind", ["white", "pink"])
+@pytest.mark.parametrize("dbfs", [-80, -60, -50])
+def test_stationary_noise_is_never_speech(kind, dbfs):
+    assert not any(detect(pcm(noise(kind, 20, dbfs))).speech)
+
+
+@pytest.mark.parametrize("kind", ["white", "pink"])
+@pytest.mark.parametrize("room_db", [-60, -55, -50])
+@pytest.mark.parametrize("seconds", [0.4, 2.0, 6.0])
+def test_offset_is_where_speech_ends_and_noise_afterwards_is_silent(kind, room_db, seconds):
+    lead, tail = 1.0, 2.0
+    signal = noise(kind, lead + seconds + tail, room_db, seed=3)
+    begin, end = int(lead * RATE), int((lead + seconds) * RATE)
+    signal[begin:end] += voice(seconds, -25)
+    hops = detect(pcm(signal))
+    assert sum(hops.onset) == sum(hops.offset) == 1
+    assert abs(hops.onset_ns[-1] / 1e9 - lead) <= 0.010
+    assert -0.020 <= hops.offset_ns[-1] / 1e9 - (lead + seconds) <= 0.020
+    assert hops_of_speech(hops).max() * 64 <= end + 320
+
+
+def test_stream_that_starts_in_speech_is_speech_at_once():
+    signal = noise("pink", 3, -60)
+    signal[: 2 * RATE] += voice(2, -25)
+    hops = detect(pcm(signal))
+    assert hops_of_speech(hops).min() <= 5
+    assert abs(hops.offset_ns[-1] / 1e9 - 2.0) <= 0.020
+
+
+@pytest.mark.parametrize("room_db", [-60, -50])
+def test_room_tone_that_begins_after_digital_silence_is_not_speech(room_db):
+    signal = np.concatenate([np.zeros(2 * RATE), noise("white", 3, room_db), np.zeros(RATE), noise("pink", 3, room_db)])
+    assert not any(detect(pcm(signal)).speech)
+
+
+def test_speech_over_digital_silence_begins_and_ends_in_place():
+    signal = np.concatenate([np.zeros(RATE), voice(1.5, -25), np.zeros(RATE)])
+    hops = detect(pcm(signal))
+    assert sum(hops.onset) == sum(hops.offset) == 1
+    assert abs(hops.onset_ns[-1] / 1e9 - 1.0) <= 0.010
+    assert abs(hops.offset_ns[-1] / 1e9 - 2.5) <= 0.020
+
+
+def test_louder_room_is_learnt_within_four_seconds():
+    signal = np.concatenate([noise("white", 4, -65), noise("white", 8, -40)])
+    speech = hops_of_speech(detect(pcm(signal)))
+    assert len(speech), "a step of 25 dB is an event"
+    assert speech.max() * 64 / RATE <= 4 + 4
+
+
+def test_offset_in_a_reverberant_room_is_where_the_sound_is_30_db_down():
+    """A decay of 60 dB in 0.5 s: 30 dB down is 250 ms after the last word, the room's tone far below."""
+    signal = noise("pink", 6, -70)
+    dry = np.zeros(6 * RATE)
+    dry[RATE : 3 * RATE] = voice(2, -25)
+    decay = 10 ** (-3 * np.arange(RATE) / RATE / 0.5) * np.random.default_rng(0).standard_normal(RATE)
+    wet = np.convolve(dry, decay / np.sqrt(np.sum(decay**2)))[: len(signal)]
+    signal += wet
+    energy = (wet.reshape(-1, 160) ** 2).mean(axis=1)
+    label = (np.flatnonzero(energy >= energy.max() * 1e-3).max() + 1) * 0.010
+    hops = detect(pcm(signal))
+    offsets = [stamp / 1e9 for stamp, decided in zip(hops.offset_ns, hops.offset, strict=True) if decided]
+    assert -0.020 <= offsets[-1] - label <= 0.100
+
+
+def test_dc_of_the_converter_does_not_hide_speech():
+    signal = noise("pink", 4, -60) + 0.02
+    signal[RATE : 2 * RATE] += voice(1, -40)
+    hops = detect(pcm(signal))
+    assert any(hops.speech)
+    assert abs(hops.offset_ns[-1] / 1e9 - 2.0) <= 0.030
+
+
+def test_hiss_with_many_zero_crossings_needs_to_be_loud():
+    """5 kHz at 12 dB over the floor is over the onset margin but not over the loud margin; 1 kHz passes."""
+    background = noise("white", 2, -60)
+    time = np.arange(RATE // 2) / RATE
+    for frequency, expected in ((6000, False), (1000, True)):
+        signal = background.copy()
+        signal[RATE : RATE + len(time)] += 0.001 * 4 * math.sqrt(2) * np.sin(2 * np.pi * frequency * time)
+        assert any(detect(pcm(signal)).speech) is expected
+
+
+def test_playback_margin_raises_both_thresholds():
+    signal = noise("white", 2, -60)
+    signal[RATE : RATE + 3200] += voice(0.2, -47)
+    assert any(detect(pcm(signal)).speech)
+    blocks = [True] * (len(signal) // 16)
+    assert not any(detect(pcm(signal), playback=blocks).speech)
+    assert any(detect(pcm(signal), replace(Settings(), playback_margin=0), playback=blocks).speech)
+
+
+def test_hangover_delays_the_decision_and_not_the_stamp():
+    signal = noise("white", 3, -60)
+    signal[RATE : 2 * RATE] += voice(1, -25)
+    short, long = (detect(pcm(signal), Settings(hangover=blocks)) for blocks in (32, 200))
+    assert short.offset_ns[-1] == long.offset_ns[-1]
+    assert long.offset.index(True) - short.offset.index(True) == (200 - 32) // 4
