@@ -175,13 +175,22 @@ class FakeRecogniser:
 class FakeTokenizer:
     """A token a character."""
 
-    stop = frozenset({0})
+    stop = (0,)
 
     def encode(self, text):
         return [ord(char) for char in text]
 
-    def template(self, messages):
-        return self.encode("".join(f"<{one['role']}>{one['content']}" for one in messages) + "<assistant>")
+    def start(self):
+        return []
+
+    def open_turn(self, role):
+        return self.encode(f"<{role}>")
+
+    def close_turn(self):
+        return self.encode("\n")
+
+    def turn(self, role, text):
+        return [*self.open_turn(role), *self.encode(text), *self.close_turn()]
 
     def decode(self, ids):
         return "".join(chr(token) for token in ids)
@@ -190,9 +199,6 @@ class FakeTokenizer:
 class FakeContext:
     def __init__(self, language):
         self.language, self.tokens = language, []
-
-    def __len__(self):
-        return len(self.tokens)
 
     def extend(self, tokens, cancel=None):
         self.language.extended.append(len(tokens))
@@ -204,7 +210,7 @@ class FakeContext:
     def generate(self, stop, limit, cancel=None):
         self.language.prompts.append("".join(map(chr, self.tokens)))
         answer = self.language.answers.pop(0) if len(self.language.answers) > 1 else self.language.answers[0]
-        for token in [*self.language.tokenizer.encode(obey(answer, cancel)), 0]:
+        for token in self.language.tokenizer.encode(obey(answer, cancel)):
             obey("", cancel)
             if self.language.token_s:
                 time.sleep(self.language.token_s)

@@ -141,10 +141,10 @@ def test_the_conversation_so_far_is_part_of_the_next_prompt_and_is_not_read_twic
     language = FakeLanguage("Aye.", "Nay.")
     Talk(FakeBoard([(0.5, 1.0), (4.0, 4.5)]), FakeRecogniser("one", "two"), language).run(2)
     first, second = language.prompts
-    assert first.endswith("<user>one<assistant>")
-    assert second == first + "Aye.<user>two<assistant>"
-    # Per turn: only the user's words when it is answered, the rest beforehand.
-    assert len("two<assistant>") in language.extended
+    assert first.endswith("<user>one\n<assistant>")
+    assert second == first + "Aye.\n<user>two\n<assistant>"
+    # What is read while someone waits for the answer: the new words, and no more.
+    assert language.extended[1] == len("one\n<assistant>") and language.extended[-2] == len("two\n<assistant>")
 
 
 def test_a_reply_that_is_still_playing_stops_when_the_next_utterance_lasts():

@@ -232,6 +232,8 @@ class Progress:
 
     def __call__(self, label: str, done: float) -> None:
         if label not in self._tasks:
+            for before in self._tasks.values():
+                self._bars.update(before, visible=False)
             self._tasks[label] = self._bars.add_task(label, total=1.0)
             if not self._console.is_terminal:
                 self.say(f"{label} ...")
@@ -249,12 +251,10 @@ def load_engines(args: argparse.Namespace, progress: Progress) -> tuple[tuple, d
     from voxpath import models
     from voxpath.engines import ort
 
-    asr = Path(args.asr) if args.asr else models.default_asr(progress)
-    llm = Path(args.llm) if args.llm else models.default_llm(progress)
-    tts = Path(args.tts) if args.tts else models.default_tts(progress)
+    folders = models.asr(args.asr, progress), models.llm(args.llm, progress), models.tts(args.tts, progress)
     progress.say("Loading the models")
-    engines = (ort.recogniser(asr), ort.language(llm), ort.voice(tts))
-    return engines, {"asr": str(asr), "llm": str(llm), "tts": str(tts)}
+    engines = ort.recogniser(folders[0]), ort.language(folders[1]), ort.voice(folders[2])
+    return engines, {name: folder.name for name, folder in zip(("asr", "llm", "tts"), folders, strict=True)}
 
 
 def _write_sink(path: str, board) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
+
+from voxpath.models import fetch
 
 PROGRAMS = {
     "g++": "builds the simulated board",
@@ -42,11 +42,6 @@ class Finding:
     needed: bool = True
 
 
-def cache_folder() -> Path:
-    """Where converted models are kept."""
-    return Path(os.environ.get("VOXPATH_CACHE") or Path.home() / ".cache" / "voxpath")
-
-
 def look() -> list[Finding]:
     """Everything a run on the simulated board needs."""
     findings = [Finding("python", True, platform.python_version())]
@@ -60,7 +55,7 @@ def look() -> list[Finding]:
                 findings.append(Finding(package, True, importlib.metadata.version(package)))
             except importlib.metadata.PackageNotFoundError:
                 findings.append(Finding(package, False, f"install it with: pip install -e '.[{extra}]'"))
-    folder = cache_folder()
+    folder = fetch.cache()
     files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in files) / 2**20
     note = f"{folder}, {len(files)} files, {size:.0f} MiB" if files else f"{folder} is empty; the first run fills it"

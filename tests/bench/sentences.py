@@ -11,13 +11,6 @@ from voxpath.sources import BOARD_RATE, Clip, Label
 
 SPEECH = Path(__file__).resolve().parents[3] / "shared" / "data" / "speech"
 
-TWO_CITIES = """
-It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, it was
-the epoch of belief, it was the epoch of incredulity, it was the season of Light, it was the season of Darkness, it was
-the spring of hope, it was the winter of despair, we had everything before us, we had nothing before us, we were all
-going direct to Heaven, we were all going direct the other way.
-"""
-
 
 def evaluation() -> list[Clip]:
     """The Harvard sentences, labelled by their manifest; none where the folder is not there."""

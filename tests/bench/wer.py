@@ -11,9 +11,10 @@ import jiwer
 import numpy as np
 import soxr
 from rich.console import Console
-from sentences import TWO_CITIES, evaluation, plain, reading
+from sentences import evaluation, plain, reading
 from voxpath import cli, sources
 from voxpath.boards import open_board
+from voxpath.models import recordings
 from voxpath.sources import BOARD_RATE, Clip, Label, with_room
 
 RATE = 16_000
@@ -53,7 +54,9 @@ def main() -> int:
         board = open_board("sim", pace=0, progress=progress.say)
     whole = reading()
     clips = [with_room(clip) for clip in evaluation()]
-    clips.append(with_room(Clip(whole, (Label(0.0, len(whole) / BOARD_RATE, TWO_CITIES),), "two_cities")))
+    clips.append(
+        with_room(Clip(whole, (Label(0.0, len(whole) / BOARD_RATE, recordings.TWO_CITIES_TEXT),), "two_cities"))
+    )
     totals = np.zeros(3, int)
     for clip in clips:
         captured = through_rtl(board, clip)

@@ -24,7 +24,6 @@ class Thinker:
         self._system = system
         self._history: list[tuple[str, str]] = []
         self._context = language.open()
-        self._held: list[int] = []  # the tokens in the context
 
     def prepare(self) -> None:
         """Read the system prompt and the history into the context: called while nothing waits for an answer."""
@@ -32,14 +31,16 @@ class Thinker:
 
     def answer(self, text: str, cancel: Cancel) -> Iterator[str]:
         """Write the reply to `text`: pieces of text as they come, at most two sentences. May raise Cancelled."""
-        tokenizer = self._language.tokenizer
-        self._hold(self._prompt(text), cancel)
+        chat = self._language.tokenizer
+        self._hold(
+            [*self._prefix(), *chat.encode(text), *chat.close_turn(), *chat.open_turn("assistant")],
+            cancel,
+        )
         written: list[int] = []
         told = ""
-        for block in self._context.generate(tokenizer.stop, REPLY_TOKENS, cancel):
-            written += [token for token in block if token not in tokenizer.stop]
-            self._held += block
-            so_far = tokenizer.decode(written)
+        for block in self._context.generate(chat.stop, REPLY_TOKENS, cancel):
+            written += block
+            so_far = chat.decode(written)
             if so_far.endswith("\ufffd"):
                 continue  # half a character
             end = sentences_end(so_far, REPLY_SENTENCES)
@@ -54,31 +55,23 @@ class Thinker:
         self._history = [*self._history, (text, reply)][-HISTORY_TURNS:]
 
     def renew(self) -> None:
-        """Start over with a fresh context, history kept: after a run that failed or hangs."""
+        """Start over with a fresh context, history kept: after a run that hangs."""
         self._context = self._language.open()
-        self._held = []
-
-    def _prompt(self, text: str) -> list[int]:
-        """The whole conversation, up to where the assistant's answer to `text` begins."""
-        messages = [{"role": "system", "content": self._system}] if self._system else []
-        for said, reply in self._history:
-            messages += [{"role": "user", "content": said}, {"role": "assistant", "content": reply}]
-        return self._language.tokenizer.template([*messages, {"role": "user", "content": text}])
 
     def _prefix(self) -> list[int]:
-        """What every prompt begins with, whatever the user says next."""
-        one, other = self._prompt("a"), self._prompt("1")
-        return one[: common(one, other)]
+        """What the prompt begins with, whatever the user says next: the conversation, and that the user speaks now."""
+        chat = self._language.tokenizer
+        tokens = [*chat.start(), *(chat.turn("system", self._system) if self._system else [])]
+        for said, reply in self._history:
+            tokens += [*chat.turn("user", said), *chat.turn("assistant", reply)]
+        return [*tokens, *chat.open_turn("user")]
 
     def _hold(self, tokens: list[int], cancel: Cancel | None = None) -> None:
         """Make the context hold exactly `tokens`, keeping what it holds of them already."""
-        self._held = self._held[: len(self._context)]  # a cancelled run may have left less
-        same = common(self._held, tokens)
-        if same < len(self._context):
-            self._context.truncate(same)
+        same = common(self._context.tokens, tokens)
+        self._context.truncate(same)
         if same < len(tokens):
-            self._context.extend(tokens[same:])
-        self._held = list(tokens)
+            self._context.extend(tokens[same:], cancel)
 
 
 def common(one: list[int], other: list[int]) -> int:
