@@ -79,7 +79,7 @@ class Memory:
 class Bench:
     """One playback with its memory. `cycles` a tick, or 0 to run the clock only while the design is busy."""
 
-    def __init__(self, dut, seed, *, cycles=64, memory=None, low_water=0):
+    def __init__(self, dut, seed, *, cycles=52, memory=None, low_water=0):
         self.dut = dut
         self.rng = random.Random(seed)
         self.cycles = cycles
@@ -372,7 +372,7 @@ class Host:
             if take > 0:
                 actions.append(("publish", self.queue[:take]))
                 del self.queue[:take]
-            self.pause = rng.choice((0, 0, 0, 30, 600))
+            self.pause = rng.choice((0, 0, 0, 30, 300))
         if rng.random() < 0.001:
             actions.append(("stop", None))
         if rng.random() < 0.003:
@@ -386,9 +386,9 @@ class Host:
 # ---- golden model ----------------------------------------------------------------------------------------------------
 
 
-async def random_tickets(dut, seed, **options):
+async def random_tickets(dut, seed, slots, **options):
     bench = await Bench(dut, seed, **options).start()
-    model, host = golden(low_water=bench.low_water), Host(seed, 120)
+    model, host = golden(low_water=bench.low_water), Host(seed, slots)
     ticks = 0
     while host.queue or model.playing:
         await bench.run(model, 100, host.script)
@@ -402,7 +402,7 @@ async def random_tickets(dut, seed, **options):
     )
     assert bench.worst_latency <= BUDGET
     assert bench.faults["bad_head"] == bench.faults["read_error"] == bench.faults["event_overflow"] == 0
-    assert len(np.unique(bench.dac)) > 1000
+    assert len(np.unique(bench.dac)) > 500
     bench.finish()
     return bench
 
@@ -411,19 +411,19 @@ async def random_tickets(dut, seed, **options):
 async def random_tickets_match_the_golden_model(dut):
     kinds = set()
     for seed in range(int(os.environ["SEEDS"])):
-        bench = await random_tickets(dut, seed, low_water=200)
+        bench = await random_tickets(dut, seed, 110, low_water=200)
         kinds |= {event.kind for event in bench.events}
-    assert kinds == set(KINDS)
+    assert kinds == set(KINDS), "not every kind of event was seen"
 
 
 @cocotb.test()
 async def slow_memory_and_slow_clock_change_nothing(dut):
-    await random_tickets(dut, 100, cycles=256, memory=Memory(latency=(150, 200), pause=0))
+    await random_tickets(dut, 100, 35, cycles=256, memory=Memory(latency=(150, 200), pause=0))
 
 
 @cocotb.test()
 async def clocking_only_while_busy_changes_nothing(dut):
-    bench = await random_tickets(dut, 101, cycles=0, memory=Memory(latency=(0, 200)))
+    bench = await random_tickets(dut, 101, 35, cycles=0, memory=Memory(latency=(0, 200)))
     assert bench.longest_busy > BUDGET  # it did wait for memory
 
 
@@ -561,10 +561,12 @@ async def stop_ramps_down_in_2_ms_and_reports_the_last_sample_heard(dut):
 @cocotb.test()
 async def every_stop_is_answered_and_discards_what_was_published_before_it(dut):
     rng = random.Random(6)
-    for trial in range(16):
-        bench = await Bench(dut, trial, memory=Memory(latency=(0, rng.choice((0, 120))))).start()
+    for trial in range(12):
+        slow = rng.random() < 0.5
+        memory = Memory(latency=(0, 120)) if slow else Memory()
+        bench = await Bench(dut, trial, cycles=160 if slow else 52, memory=memory).start()
         model = golden()
-        old, new = noise(rng, 120 * rng.randint(1, 9)), noise(rng, 200)
+        old, new = noise(rng, 120 * rng.randint(1, 9)), noise(rng, 100)
         late = [Slot(1, len(old), noise(rng, 50)), Slot(1, len(old) + 50, noise(rng, 50), last=True)]
         when, again = rng.choice((0, 1, 2, 3, 4, 5, 6, rng.randint(7, 400))), rng.randint(1, 120)
         script = {
@@ -574,7 +576,7 @@ async def every_stop_is_answered_and_discards_what_was_published_before_it(dut):
         }
         if when:
             script[when] = [("stop", None)]
-        await bench.run(model, 1200, lambda b, script=script: script.get(b.tick_count, []))
+        await bench.run(model, 900, lambda b, script=script: script.get(b.tick_count, []))
         kinds = [(event.kind, event.ticket) for event in bench.events]
         assert kinds.count(("stopped", 1)) + kinds.count(("stopped", 0)) == 1
         assert kinds[-2:] == [("first", 2), ("last", 2)]

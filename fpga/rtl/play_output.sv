@@ -161,13 +161,14 @@ module play_output #(
   // ---- filter and gain -------------------------------------------------------------------------------------------------
 
   logic push_valid, push_ready, pushed, take, filter_busy, gain_busy;
-  logic filtered_valid;
+  logic filtered_valid, filtered_ready;
   logic [15:0] push_data, filtered;
 
-  assign push_valid = state_q == StPush;
-  assign push_data  = zero_q ? 16'd0 : slot_data[{index_q[2:0], 4'd0}+:16];
-  assign pushed     = push_valid && push_ready;
-  assign take       = state_q == StTake && (silent_q || filtered_valid);
+  assign push_valid     = state_q == StPush;
+  assign push_data      = zero_q ? 16'd0 : slot_data[{index_q[2:0], 4'd0}+:16];
+  assign pushed         = push_valid && push_ready;
+  assign take           = state_q == StTake && (silent_q || filtered_valid);
+  assign filtered_ready = state_q == StTake && !silent_q;
 
   play_interpolator #(
       .COEF_16K(COEF_16K),
@@ -182,7 +183,7 @@ module play_output #(
       .s_axis_tready(push_ready),
       .m_axis_tdata (filtered),
       .m_axis_tvalid(filtered_valid),
-      .m_axis_tready(state_q == StTake && !silent_q),
+      .m_axis_tready(filtered_ready),
       .busy         (filter_busy)
   );
 
