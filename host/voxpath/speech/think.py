@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from voxpath.engines.cancel import Cancel
 
-DEFAULT_SYSTEM = "You are a helpful voice assistant. Answer in one or two short sentences."
+DEFAULT_SYSTEM = "You are a friendly voice assistant. Answer in plain English, in one short sentence."
 REPLY_TOKENS = 60
 REPLY_SENTENCES = 2
 HISTORY_TURNS = 6
