@@ -142,6 +142,14 @@ async def a_frame_published_with_the_acknowledge_counts(dut):
     assert await bench.step()
     # An urgent one keeps the line up.
     assert await bench.step(ack=True, urgent=True)
+    # What had waited is seen, even if its time is up in this very clock; the new frame waits for its own.
+    await bench.step(ack=True)
+    dut.frames.value, dut.us.value = 8, 30
+    await bench.step(published=True)
+    assert not await bench.step(tick=True)
+    assert not await bench.step(tick=True, ack=True, published=True)
+    assert not await bench.step(tick=True)
+    assert await bench.step(tick=True)
 
 
 @cocotb.test()

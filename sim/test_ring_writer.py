@@ -184,6 +184,8 @@ class Harness:
         in_flight = self.memory.address is not None or self.memory.response is not None
         if in_flight or int(dut.m_axi_awvalid.value) or int(dut.m_axi_wvalid.value):
             assert not int(dut.idle.value), "idle with a transaction outstanding"
+            # The next frame could not tell of this one's loss.
+            assert not int(dut.free.value), "free while the fate of a frame is open"
         lost_now = int(dut.frame_lost.value)
         published = int(dut.published.value)
         response = self.memory.observe()
