@@ -23,6 +23,9 @@ module frontend #(
 ) (
     input  logic              clk,
     input  logic              rst,
+    // the same clock, for the registers alone: a simulator may leave out its pulses while regs_busy is low
+    input  logic              clk_regs,
+    output logic              regs_busy,
     // samples
     input  logic [      15:0] s_axis_adc_tdata,
     input  logic              s_axis_adc_tvalid,
@@ -92,38 +95,95 @@ module frontend #(
   localparam logic [7:0] StageResampled = 8'h01;
   localparam logic [7:0] StreamAudio = 8'h00;
 
-  frontend_regs_pkg::frontend__in_t  to_regs;
-  frontend_regs_pkg::frontend__out_t from_regs;
-
   // ---- registers ---------------------------------------------------------------------------------------------------
 
-  frontend_regs regs (
-      .clk,
+  // Registers are a third of the logic and idle nearly always. All of it, the sampled inputs and the queued requests
+  // included, hangs on clk_regs, so that a simulator pays for it only around an access.
+  frontend_regs_pkg::frontend__in_t to_regs, to_regs_q;
+  frontend_regs_pkg::frontend__out_t from_regs;
+
+  always_ff @(posedge clk_regs) to_regs_q <= to_regs;
+
+  logic [11:0] aw_tdata, ar_tdata;
+  logic [35:0] w_tdata;
+  logic aw_tvalid, aw_tready, w_tvalid, w_tready, ar_tvalid, ar_tready;
+  logic [1:0] aw_level, w_level, ar_level;
+
+  sync_fifo #(
+      .WIDTH(12),
+      .DEPTH(2)
+  ) aw_queue (
+      .clk          (clk_regs),
       .rst,
-      .s_axil_awready,
-      .s_axil_awvalid,
-      .s_axil_awaddr,
-      .s_axil_awprot,
-      .s_axil_wready,
-      .s_axil_wvalid,
-      .s_axil_wdata,
-      .s_axil_wstrb,
+      .clear        (1'b0),
+      .s_axis_tdata ({s_axil_awprot, s_axil_awaddr}),
+      .s_axis_tvalid(s_axil_awvalid),
+      .s_axis_tready(s_axil_awready),
+      .m_axis_tdata (aw_tdata),
+      .m_axis_tvalid(aw_tvalid),
+      .m_axis_tready(aw_tready),
+      .level        (aw_level)
+  );
+
+  sync_fifo #(
+      .WIDTH(36),
+      .DEPTH(2)
+  ) w_queue (
+      .clk          (clk_regs),
+      .rst,
+      .clear        (1'b0),
+      .s_axis_tdata ({s_axil_wstrb, s_axil_wdata}),
+      .s_axis_tvalid(s_axil_wvalid),
+      .s_axis_tready(s_axil_wready),
+      .m_axis_tdata (w_tdata),
+      .m_axis_tvalid(w_tvalid),
+      .m_axis_tready(w_tready),
+      .level        (w_level)
+  );
+
+  sync_fifo #(
+      .WIDTH(12),
+      .DEPTH(2)
+  ) ar_queue (
+      .clk          (clk_regs),
+      .rst,
+      .clear        (1'b0),
+      .s_axis_tdata ({s_axil_arprot, s_axil_araddr}),
+      .s_axis_tvalid(s_axil_arvalid),
+      .s_axis_tready(s_axil_arready),
+      .m_axis_tdata (ar_tdata),
+      .m_axis_tvalid(ar_tvalid),
+      .m_axis_tready(ar_tready),
+      .level        (ar_level)
+  );
+
+  frontend_regs regs (
+      .clk           (clk_regs),
+      .rst,
+      .s_axil_awready(aw_tready),
+      .s_axil_awvalid(aw_tvalid),
+      .s_axil_awaddr (aw_tdata[8:0]),
+      .s_axil_awprot (aw_tdata[11:9]),
+      .s_axil_wready (w_tready),
+      .s_axil_wvalid (w_tvalid),
+      .s_axil_wdata  (w_tdata[31:0]),
+      .s_axil_wstrb  (w_tdata[35:32]),
       .s_axil_bready,
       .s_axil_bvalid,
       .s_axil_bresp,
-      .s_axil_arready,
-      .s_axil_arvalid,
-      .s_axil_araddr,
-      .s_axil_arprot,
+      .s_axil_arready(ar_tready),
+      .s_axil_arvalid(ar_tvalid),
+      .s_axil_araddr (ar_tdata[8:0]),
+      .s_axil_arprot (ar_tdata[11:9]),
       .s_axil_rready,
       .s_axil_rvalid,
       .s_axil_rdata,
       .s_axil_rresp,
-      .hwif_in (to_regs),
-      .hwif_out(from_regs)
+      .hwif_in       (to_regs_q),
+      .hwif_out      (from_regs)
   );
 
-  // A software write shows in the register one cycle after its strobe.
+  // A software write shows in the register one cycle after its strobe; what became of it goes back after that.
   logic tail_write_q, head_write_q, step_write_q, tail_fix_q, head_fix_q;
 
   always_ff @(posedge clk) begin
@@ -138,11 +198,29 @@ module frontend #(
     end
   end
 
-  logic control_busy;
-  assign control_busy = s_axil_awvalid | s_axil_wvalid | s_axil_bvalid | s_axil_arvalid | s_axil_rvalid |
-      from_regs.RING_TAIL.count.swmod | from_regs.PLAY_HEAD.count.swmod | from_regs.CLOCK_STEP.ns.swmod |
-      from_regs.PLAY_STOP.stop.value | from_regs.EVENT_POP.pop.value | from_regs.IRQ_ACK.frames.value |
-      tail_write_q | head_write_q | step_write_q | tail_fix_q | head_fix_q;
+  // The registers need clocks from the first sign of an access, strobe or fault until some cycles after the last one.
+  localparam logic [2:0] HoldCycles = 3'd5;
+  logic [9:0] faults, faults_q;
+  logic [2:0] hold_q;
+  logic regs_called;
+
+  assign regs_called = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid || s_axil_rvalid ||
+      aw_level != '0 || w_level != '0 || ar_level != '0 || |(faults & ~faults_q) ||
+      from_regs.RING_TAIL.count.swmod || from_regs.PLAY_HEAD.count.swmod || from_regs.CLOCK_STEP.ns.swmod ||
+      from_regs.HEARTBEAT.beat.swmod || from_regs.PLAY_STOP.stop.value || from_regs.EVENT_POP.pop.value ||
+      from_regs.IRQ_ACK.frames.value || tail_write_q || head_write_q || step_write_q || tail_fix_q || head_fix_q;
+  assign regs_busy = rst || regs_called || hold_q != '0;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      faults_q <= '0;
+      hold_q   <= '0;
+    end else begin
+      faults_q <= faults;
+      if (regs_called) hold_q <= HoldCycles;
+      else if (hold_q != '0) hold_q <= hold_q - 1'b1;
+    end
+  end
 
   logic enable_capture, enable_playback, quiesce;
   assign enable_capture  = from_regs.CONTROL.capture_enable.value;
@@ -453,26 +531,39 @@ module frontend #(
 
   // ---- what the host reads -----------------------------------------------------------------------------------------
 
+  assign faults = {
+    bad_slot,
+    event_overflow,
+    hop_overrun || (s_axis_adc_tvalid && !adc_tready),
+    heartbeat_lost,
+    write_timeout || read_timeout,
+    read_error,
+    write_error,
+    ring_window_fault || play_window_fault,
+    bad_head,
+    bad_tail
+  };
+
   assign irq = (frames_pending && from_regs.IRQ_ENABLE.frames.value) ||
       (event_valid && from_regs.IRQ_ENABLE.events.value);
 
   always_comb begin
-    to_regs                             = '0;
+    to_regs                             = '{default: '0};
     // Idle is a promise: nothing is outstanding and nothing may start.
     to_regs.STATUS.idle.next            = ring_idle && play_idle && (quiesce || (!enable_capture && !enable_playback));
     to_regs.STATUS.speech.next          = vad_active;
     to_regs.STATUS.playing.next         = playing;
     to_regs.STATUS.alive.next           = alive;
-    to_regs.FAULTS.bad_tail.hwset       = bad_tail;
-    to_regs.FAULTS.bad_head.hwset       = bad_head;
-    to_regs.FAULTS.window.hwset         = ring_window_fault || play_window_fault;
-    to_regs.FAULTS.write_error.hwset    = write_error;
-    to_regs.FAULTS.read_error.hwset     = read_error;
-    to_regs.FAULTS.memory_timeout.hwset = write_timeout || read_timeout;
-    to_regs.FAULTS.heartbeat_lost.hwset = heartbeat_lost;
-    to_regs.FAULTS.hop_overrun.hwset    = hop_overrun || (s_axis_adc_tvalid && !adc_tready);
-    to_regs.FAULTS.event_overflow.hwset = event_overflow;
-    to_regs.FAULTS.bad_slot.hwset       = bad_slot;
+    to_regs.FAULTS.bad_tail.hwset       = faults[0];
+    to_regs.FAULTS.bad_head.hwset       = faults[1];
+    to_regs.FAULTS.window.hwset         = faults[2];
+    to_regs.FAULTS.write_error.hwset    = faults[3];
+    to_regs.FAULTS.read_error.hwset     = faults[4];
+    to_regs.FAULTS.memory_timeout.hwset = faults[5];
+    to_regs.FAULTS.heartbeat_lost.hwset = faults[6];
+    to_regs.FAULTS.hop_overrun.hwset    = faults[7];
+    to_regs.FAULTS.event_overflow.hwset = faults[8];
+    to_regs.FAULTS.bad_slot.hwset       = faults[9];
     to_regs.TIME_NS.ns.next             = now_ns;
     to_regs.FREE_NS.ns.next             = free_ns;
     to_regs.CLOCK_EPOCH.count.next      = epoch;
@@ -503,7 +594,7 @@ module frontend #(
     to_regs.EVENT_KIND.count.next       = event_count;
   end
 
-  assign busy = control_busy | clock_busy | resampler_busy | denoiser_busy | vad_busy | framer_busy | ring_busy |
+  assign busy = regs_busy | clock_busy | resampler_busy | denoiser_busy | vad_busy | framer_busy | ring_busy |
       coalescer_busy | play_busy;
 
 endmodule

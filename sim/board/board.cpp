@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -75,7 +76,7 @@ struct Counters {
 class Board {
  public:
   Board() : top_(new Vfrontend(&context_)), memory_(kMemoryBytes), dac_(kDacHistory), wall_(kWallHistory) {
-    top_->clk = 0;
+    top_->clk = top_->clk_regs = 0;
     top_->rst = 1;
     top_->s_axis_adc_tvalid = 0;
     top_->s_axis_adc_tdata = 0;
@@ -163,6 +164,7 @@ class Board {
   void run(uint64_t count) {
     Access access(*this);
     for (uint64_t i = 0; i < count && !stuck_; ++i) tick();
+    ticks_done_.store(ticks_, std::memory_order_release);
     publish_irq();
   }
 
@@ -170,6 +172,12 @@ class Board {
   // never past an interrupt that the host has not served. `throttle` < 1 makes it too slow on purpose.
   void start(double pace, double throttle) {
     if (thread_.joinable()) return;
+    {
+      Access access(*this);
+      tick_wall_ns_ = pace > 0 ? 1e9 / kRate / pace : 0;
+      first_live_tick_ = ticks_;
+      started_ = wall_now();
+    }
     running_ = true;
     thread_ = std::thread([=, this] { pace > 0 ? live(pace, throttle) : virtual_time(); });
   }
@@ -217,14 +225,15 @@ class Board {
   }
 
   // Each millisecond runs when its last sample is due, all at once; a sample counts as run at its own time plus the
-  // lateness of its millisecond.
+  // lateness of its millisecond. A tick to come, or one that is forgotten, counts as if run without lateness from here.
   int64_t wall_ns(uint64_t tick) {
     Access access(*this);
-    if (tick < first_live_tick_) return -1;
-    uint64_t step = (tick - first_live_tick_) / kTicksPerStep;
-    if (!wall_.holds(step)) return -1;
-    double left = kTicksPerStep - (tick - first_live_tick_) % kTicksPerStep;
-    return wall_.at(step) - static_cast<int64_t>(left * tick_wall_ns_);
+    if (!started_) return -1;
+    const double since = static_cast<double>(tick) - static_cast<double>(first_live_tick_);
+    if (!wall_.end()) return started_ + static_cast<int64_t>(since * tick_wall_ns_);
+    const double step = std::clamp<double>(std::floor(since / kTicksPerStep), wall_.begin(), wall_.end() - 1);
+    const double ticks_before_end = (step + 1) * kTicksPerStep - since;
+    return wall_.at(static_cast<uint64_t>(step)) - static_cast<int64_t>(ticks_before_end * tick_wall_ns_);
   }
 
  private:
@@ -249,9 +258,10 @@ class Board {
       dac_sample_ = static_cast<int16_t>(top_->m_axis_dac_tdata);
       dac_seen_ = true;
     }
+    top_->clk_regs = top_->regs_busy;  // the registers sleep nearly always
     top_->clk = 1;
     top_->eval();
-    top_->clk = 0;
+    top_->clk = top_->clk_regs = 0;
     memory_.drive(*top_);
     top_->eval();
   }
@@ -313,7 +323,6 @@ class Board {
       hop_cycles_max_ = std::max(hop_cycles_max_, hop_cycles_);
       hop_cycles_ = 0;
     }
-    ticks_done_.store(ticks_, std::memory_order_release);
   }
 
   void publish_irq() {
@@ -331,25 +340,18 @@ class Board {
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
   }
 
-  void begin(double tick_wall_ns) {
-    raise_priority();
-    Access access(*this);
-    tick_wall_ns_ = tick_wall_ns;
-    first_live_tick_ = ticks_;
-    started_ = wall_now();
-  }
-
   void step() {
     Access access(*this);
     for (uint64_t i = 0; i < kTicksPerStep && !stuck_; ++i) tick();
-    publish_irq();
     wall_.push(wall_now());
+    ticks_done_.store(ticks_, std::memory_order_release);
+    publish_irq();
     cpu_ns_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   }
 
   void live(double pace, double throttle) {
     const double step_ns = 1e6 / pace;
-    begin(step_ns / kTicksPerStep);
+    raise_priority();
     const int64_t origin = started_;
     for (uint64_t steps = 1; running_ && !stuck_; ++steps) {
       const int64_t due = origin + static_cast<int64_t>(steps * step_ns);
@@ -363,7 +365,7 @@ class Board {
   }
 
   void virtual_time() {
-    begin(0);
+    raise_priority();
     while (running_ && !stuck_) {
       {
         std::unique_lock<std::mutex> lock(irq_mutex_);

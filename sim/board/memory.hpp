@@ -95,7 +95,7 @@ class Memory {
 
   void drive_write(Top& top) {
     if (answered_write_) {
-      answered_write_ = false;
+      answered_write_ = write_open_ = false;
       top.m_axi_bvalid = 0;
       top.m_axi_awready = 1;
       top.m_axi_wready = 1;
@@ -106,7 +106,6 @@ class Memory {
       address_seen_ = last_seen_ = false;
       write_left_ = kLatency;
     } else if (write_left_ && --write_left_ == 0) {
-      write_open_ = false;
       finish_write(top);
     }
   }
@@ -114,6 +113,7 @@ class Memory {
   void finish_write(Top& top) {
     if (on_write == Answer::silence) {
       data_.clear();
+      write_open_ = false;
       return;
     }
     top.m_axi_bresp = on_write == Answer::error ? kSlaveError : 0;

