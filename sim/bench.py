@@ -36,7 +36,17 @@ def simulate(simulator, toplevel, sources, bench, *, parameters=None, env=None):
     folder = BUILD / simulator / f"{toplevel}-{key}"
     arguments = {
         # TIMESCALEMOD and friends are lint; benches look at behaviour, `make lint` at style.
-        "verilator": ["-Wno-fatal", "-Wno-TIMESCALEMOD", "-O3", "--x-assign", "unique", "--x-initial", "unique"],
+        "verilator": [
+            "-Wno-fatal",
+            "--output-split",
+            "0",
+            "-Wno-TIMESCALEMOD",
+            "-O3",
+            "--x-assign",
+            "unique",
+            "--x-initial",
+            "unique",
+        ],
         "icarus": ["-g2012"],
     }[simulator]
     runner = get_runner(simulator)
