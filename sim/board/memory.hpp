@@ -55,7 +55,7 @@ class Memory {
       read_bad_ = top.m_axi_arsize != kSize || top.m_axi_arburst != kIncrement;
       read_beats_ = top.m_axi_arlen + 1u;
       read_left_ = kLatency;
-      top.m_axi_arready = 0;
+      asked_ = true;
     }
     if (top.m_axi_rvalid && top.m_axi_rready) taken_ = true;
   }
@@ -132,6 +132,10 @@ class Memory {
   }
 
   void drive_read(Top& top) {
+    if (asked_) {
+      asked_ = false;
+      top.m_axi_arready = 0;
+    }
     if (taken_) {
       taken_ = false;
       top.m_axi_rvalid = 0;
@@ -173,5 +177,5 @@ class Memory {
   // read
   uint64_t read_address_ = 0;
   uint32_t read_left_ = 0, read_beats_ = 0;
-  bool read_bad_ = false, taken_ = false;
+  bool read_bad_ = false, asked_ = false, taken_ = false;
 };

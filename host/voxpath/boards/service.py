@@ -194,9 +194,6 @@ class Service:
         frames = self._ring.read(limit=room)
         self.tracker.corrupted(frames.bad)
         accepted = [frame for frame in frames if self.tracker.accept(frame)]
-        if not accepted:
-            return
-        self._frames.publish(accepted)
         for frame in accepted:
             for flag, kind, register in (
                 (frame.onset, "onset", registers.ONSET_NS),
@@ -204,6 +201,8 @@ class Service:
             ):
                 if flag:
                     self._events.publish([Event(kind, self._decided_at(frame, register))])
+        if accepted:
+            self._frames.publish(accepted)
 
     def _decided_at(self, frame: Frame, register: int) -> int:
         """When what this frame announces happened. A late host may find a newer one in the register."""

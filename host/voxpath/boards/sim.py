@@ -38,7 +38,7 @@ class SimBoard:
     """A board that needs no hardware; see `Board` for the common interface.
 
     `pace` is board seconds a wall second; 0 runs as fast as frames are taken, for work in which time does not matter.
-    `speed` chooses which clock cycles are run ("cycle", "slow", "skip"); what comes out is the same. `loop` leads the
+    `speed` chooses which clock cycles are run ("cycle", "slow", "skip"); what comes out is the same. `loopback` leads the
     DAC back into the ADC. `throttle` < 1 makes the board too slow on purpose. `progress` gets the lines of a build.
     """
 
@@ -49,7 +49,7 @@ class SimBoard:
         *,
         pace: float = 1.0,
         speed: str = "skip",
-        loop: bool = False,
+        loopback: bool = False,
         throttle: float = 1.0,
         progress: Callable[[str], None] | None = None,
     ):
@@ -57,7 +57,7 @@ class SimBoard:
             raise BoardError("The simulated board's pace is 0 or more, its throttle above 0 and up to 1.")
         self._pace = pace
         self._speed = speed
-        self._loop = loop
+        self._loopback = loopback
         self._throttle = throttle
         self._progress = progress
         self._model: Model | None = None
@@ -70,7 +70,7 @@ class SimBoard:
         """Build the library if need be, and run a fresh front end. Raises BoardError."""
         if self._model and not self._closed:
             raise BoardError("The simulated board is open already.")
-        model = Model(sim_build.library(self._progress), self._speed, self._loop)
+        model = Model(sim_build.library(self._progress), self._speed, self._loopback)
         memory = memoryview(model.memory)
         self.registers = Registers(model.read, model.write)
         service = Service(
@@ -154,8 +154,8 @@ class SimBoard:
     # ---- measurement -----------------------------------------------------------------------------------------------
 
     def wall_ns(self, board_ns: int) -> int | None:
-        """CLOCK_MONOTONIC ns (`time.monotonic_ns`) at which the tick with that board time was run; None if it was not,
-        or more than an hour ago."""
+        """CLOCK_MONOTONIC ns (`time.monotonic_ns`) at which the tick with that board time was run. For a time to come:
+        when it will be if the board loses no more; None before the board was opened."""
         return self._run().wall_ns(tick_of(board_ns))
 
     @property

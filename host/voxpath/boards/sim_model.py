@@ -67,14 +67,14 @@ def _load(path: Path) -> ctypes.CDLL:
 class Model:
     """One front end, fresh out of reset. A tick is one 48 kHz sample."""
 
-    def __init__(self, library: Path, speed: str = "skip", loop: bool = False):
+    def __init__(self, library: Path, speed: str = "skip", loopback: bool = False):
         """`speed` is "cycle" (every cycle at 100 MHz), "slow" (256 cycles a tick) or "skip" (only while busy). With
-        `loop` the DAC's sample of a tick is added to the ADC's of the next."""
+        `loopback` the DAC's sample of a tick is added to the ADC's of the next."""
         if speed not in SPEEDS:
             raise BoardError(f"The simulated board has the speeds {', '.join(SPEEDS)}, not {speed!r}.")
         self._library = _load(library)
         self._board = self._library.vb_create()
-        self._library.vb_configure(self._board, SPEEDS[speed], loop)
+        self._library.vb_configure(self._board, SPEEDS[speed], loopback)
         # At the interpreter's end only the thread is ended: someone may still be waiting inside a call.
         self._at_exit = weakref.finalize(self, self._library.vb_stop, self._board)
 
@@ -150,6 +150,6 @@ class Model:
         return pcm[: self._library.vb_dac(self._board, first, pcm.ctypes.data, len(pcm))]
 
     def wall_ns(self, tick: int) -> int | None:
-        """CLOCK_MONOTONIC ns at which a tick was run; None if it was not, or too long ago."""
+        """CLOCK_MONOTONIC ns at which a tick was, or is going to be, run; None before `start`."""
         ns = self._library.vb_wall_ns(self._board, tick)
         return None if ns < 0 else ns
