@@ -21,7 +21,7 @@ class Cancel:
     def __init__(self):
         self._lock = threading.Lock()
         self._set = False
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[object, Callable[[], None]] = {}
 
     @property
     def is_set(self) -> bool:
@@ -43,7 +43,7 @@ class Cancel:
     @contextlib.contextmanager
     def interrupting(self, callback: Callable[[], None]) -> Iterator[None]:
         """While the body runs, `set` calls `callback`, from the thread that sets. Raises Cancelled if already set."""
-        key = id(callback)
+        key = object()
         with self._lock:
             if self._set:
                 raise Cancelled
@@ -52,4 +52,4 @@ class Cancel:
             yield
         finally:
             with self._lock:
-                self._callbacks.pop(key, None)
+                del self._callbacks[key]

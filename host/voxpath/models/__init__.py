@@ -103,7 +103,7 @@ def default_tts(progress: Progress | None = None) -> Path:
 
 
 # Raise a number when what its exporter writes changes, so that caches are refreshed.
-_EXPORTERS = {"whisper": 1, "llama": 1, "hibari": 1}
+_EXPORTERS = {"whisper": 2, "llama": 1, "hibari": 1}
 
 
 def _converting(progress: Progress | None, what: str) -> None:

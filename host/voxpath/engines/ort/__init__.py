@@ -7,9 +7,9 @@ within a few milliseconds of its being set.
 
 from pathlib import Path
 
-from voxpath.engines.ort.language import Context, Language
-from voxpath.engines.ort.recogniser import Recogniser, Transcript, Word
-from voxpath.engines.ort.voice import Voice
+from voxpath.engines.ort.hibari import Voice
+from voxpath.engines.ort.llama import Context, Language
+from voxpath.engines.ort.whisper import Recogniser, Transcript, Word
 
 __all__ = ["Context", "Language", "Recogniser", "Transcript", "Voice", "Word", "language", "recogniser", "voice"]
 

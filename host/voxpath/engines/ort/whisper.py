@@ -64,14 +64,11 @@ class Recogniser:
         self._encoder = session.load(model / "encoder.onnx")
         self._decoder = session.load(model / "decoder.onnx")
         d = self.description
-        self._never = np.zeros(self._vocabulary(), np.float32)
+        self._never = np.zeros(d.vocabulary, np.float32)
         self._never[d.suppress] = -np.inf
         self._never_first = self._never.copy()
         self._never_first[d.suppress_first] = -np.inf
         self._decode(np.zeros(RATE, np.float32), [], None)
-
-    def _vocabulary(self) -> int:
-        return next(output.shape[-1] for output in self._decoder.get_outputs() if output.name == "logits")
 
     def transcribe(self, pcm: np.ndarray, prompt: str | None = None, cancel: Cancel | None = None) -> Transcript:
         """What is said in `pcm` [n] (int16, or float within +-1).
@@ -113,39 +110,29 @@ class Recogniser:
             return Transcript(logprob=logprob, no_speech=no_speech)
         return Transcript(text, _spread(text, offset + active[0], offset + active[1]), tokens, logprob, no_speech)
 
+    def _hear(self, samples: np.ndarray, cancel: Cancel | None) -> dict[str, np.ndarray]:
+        """The decoder's keys and values of the audio."""
+        d = self.description
+        seconds = max(SHORTEST_CONTEXT_S, len(samples) / RATE + SILENCE_AFTER_S)
+        frames = min(d.max_frames, 2 * int(np.ceil(seconds * FRAMES_PER_SECOND / 2)))
+        return session.run(self._encoder, {"mel": log_mel(samples, frames, d.mel_bins)}, cancel)
+
     def _decode(
         self, samples: np.ndarray, previous: list[int], cancel: Cancel | None
     ) -> tuple[list[int], float, float]:
         """The likeliest next token, again and again. Returns tokens, mean log probability, probability of no speech."""
         d = self.description
-        seconds = max(SHORTEST_CONTEXT_S, len(samples) / RATE + SILENCE_AFTER_S)
-        frames = min(d.max_frames, 2 * int(np.ceil(seconds * FRAMES_PER_SECOND / 2)))
-        audio = session.run(self._encoder, {"mel": log_mel(samples, frames, d.mel_bins)}, cancel)
-        empty = np.zeros((1, d.heads, 0, d.head_size), np.float32)
-        past = {f"past_{kind}{layer}": empty for layer in range(d.layers) for kind in "kv"}
-        ids, done, tokens, logprobs, no_speech = [*previous, *d.prompt], 0, [], [], 0.0
-        limit = min(d.max_tokens - len(ids), int(TOKENS_PER_SECOND * len(samples) / RATE) + SPARE_TOKENS)
-        while len(tokens) < limit:
-            total = done + len(ids)
-            positions = np.arange(done, total)
-            start = len(previous) if not tokens else 0  # the row of the token that starts the transcript
-            out = session.run(
-                self._decoder,
-                {
-                    "ids": np.array([ids], np.int64),
-                    "positions": positions,
-                    "mask": np.where(np.arange(total) > positions[:, None], -1e9, 0).astype(np.float32)[None, None],
-                    "rows": np.array([start, len(ids) - 1], np.int64),
-                    **audio,
-                    **past,
-                },
-                cancel,
-            )
-            first, last = out.pop("logits")[0]
-            if not tokens:
-                no_speech = float(np.exp(_log_softmax(first)[d.no_speech]))
-            scores = _log_softmax(last + (self._never if tokens else self._never_first))
-            token = int(scores.argmax())
+        audio = self._hear(samples, cancel)
+        past = self._nothing_written()
+        limit = int(TOKENS_PER_SECOND * len(samples) / RATE) + SPARE_TOKENS
+        # Whisper says whether there is speech where the transcript starts: at the token that follows `previous`.
+        ids = [*previous, *d.prompt]
+        logits, past = self._step(ids, 0, [len(previous), len(ids) - 1], audio, past, cancel)
+        no_speech = float(np.exp(_log_softmax(logits[0])[d.no_speech]))
+        tokens, logprobs, never = [], [], self._never_first
+        for place in range(len(ids), min(d.max_tokens, len(ids) + limit)):
+            scores = _log_softmax(logits[-1] + never)
+            token, never = int(scores.argmax()), self._never
             logprobs.append(float(scores[token]))
             if token == d.end:
                 break
@@ -153,9 +140,29 @@ class Recogniser:
             if kept := _repeats(tokens):
                 tokens = tokens[:kept]
                 break
-            past = {name.replace("present", "past"): value for name, value in out.items()}
-            ids, done = [token], total
+            logits, past = self._step([token], place, [0], audio, past, cancel)
         return tokens, float(np.mean(logprobs)), no_speech
+
+    def _nothing_written(self) -> dict[str, np.ndarray]:
+        """The decoder's memory of no tokens."""
+        d = self.description
+        empty = np.zeros((1, d.heads, 0, d.head_size), np.float32)
+        return {f"past_{kind}{layer}": empty for layer in range(d.layers) for kind in "kv"}
+
+    def _step(
+        self, ids: list[int], done: int, rows: list[int], audio: dict, past: dict, cancel: Cancel | None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Run the decoder on tokens that follow `done` others. Returns logits [rows, vocabulary] and its new memory."""
+        positions = np.arange(done, done + len(ids))
+        inputs = {
+            "ids": np.array([ids], np.int64),
+            "positions": positions,
+            "mask": np.where(np.arange(done + len(ids)) > positions[:, None], -1e9, 0).astype(np.float32)[None, None],
+            "rows": np.array(rows, np.int64),
+        }
+        out = session.run(self._decoder, {**inputs, **audio, **past}, cancel)
+        logits = out.pop("logits")[0]
+        return logits, {name.replace("present", "past"): value for name, value in out.items()}
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
