@@ -1,9 +1,10 @@
 // Voice activity: decides every 16 samples (1 ms) whether someone speaks, and says when speech began and ended.
 //
 // The level is the energy of the last 64 samples, high-passed at 160 Hz, as log2 in Q6.10 (1024 is 3.01 dB). A block
-// starts speech when its level is `onset_margin` over the noise floor and it has few zero crossings (or is itself loud),
-// `min_onset` blocks in a row; it continues speech when its level is `offset_margin` over the floor. Both also ask for
-// no less than 28.6 dB under the recent peak, so that reverberation and breath after a loud word do not count.
+// starts speech when its level is `onset_margin` over the noise floor and the window has few zero crossings (or the
+// block's own 16 samples are loud), `min_onset` blocks in a row; it continues speech when its level is `offset_margin`
+// over the floor. Both also ask for no less than 28.6 dB under the recent peak, so that reverberation and breath after
+// a loud word do not count.
 //
 // The floor is the least energy of any 32 ms segment in the last three to four seconds, four buckets of which are kept
 // (after Martin's minimum statistics, IEEE Trans. Speech Audio Proc. 9(5), 2001). Speech leaves no segment of that
@@ -157,24 +158,34 @@ module vad (
   // Step 3: the window of four blocks and the segment of 32.
   logic [35:0] energy1_q, energy2_q, energy3_q;
   logic [37:0] window_q;
+  logic [4:0] zc1_q, zc2_q, zc3_q;
+  logic [6:0] window_zc_q;
   logic [40:0] segment_q;
   logic heard_q;
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      energy1_q <= '0;
-      energy2_q <= '0;
-      energy3_q <= '0;
-      window_q  <= '0;
-      segment_q <= '0;
-      heard_q   <= 1'b0;
+      energy1_q   <= '0;
+      energy2_q   <= '0;
+      energy3_q   <= '0;
+      window_q    <= '0;
+      zc1_q       <= '0;
+      zc2_q       <= '0;
+      zc3_q       <= '0;
+      window_zc_q <= '0;
+      segment_q   <= '0;
+      heard_q     <= 1'b0;
     end else if (step3_q) begin
-      energy1_q <= energy_q;
-      energy2_q <= energy1_q;
-      energy3_q <= energy2_q;
-      window_q  <= 38'(energy_q) + 38'(energy1_q) + 38'(energy2_q) + 38'(energy3_q);
-      segment_q <= (segment_block_q == '0 ? '0 : segment_q) + 41'(energy_q);
-      heard_q   <= (segment_block_q == '0 || heard_q) && energy_q >= DigitalSilence;
+      energy1_q   <= energy_q;
+      energy2_q   <= energy1_q;
+      energy3_q   <= energy2_q;
+      window_q    <= 38'(energy_q) + 38'(energy1_q) + 38'(energy2_q) + 38'(energy3_q);
+      zc1_q       <= zc_q;
+      zc2_q       <= zc1_q;
+      zc3_q       <= zc2_q;
+      window_zc_q <= 7'(zc_q) + 7'(zc1_q) + 7'(zc2_q) + 7'(zc3_q);
+      segment_q   <= (segment_block_q == '0 ? '0 : segment_q) + 41'(energy_q);
+      heard_q     <= (segment_block_q == '0 || heard_q) && energy_q >= DigitalSilence;
     end
   end
 
@@ -197,7 +208,7 @@ module vad (
       .level
   );
 
-  // Step 5: is the block loud, and what must the window reach?
+  // Step 5: is the block itself loud, and what must the window reach?
   logic [15:0] floor_q, peak_q;
   logic [17:0] floor_raised, starts_at_q, goes_on_at_q, audible_at_q;
   logic loud_q;
@@ -225,7 +236,7 @@ module vad (
   logic [63:0] run_first_ns_q, speech_last_ns_q;
 
   assign audible = 18'(level) >= audible_at_q;
-  assign starts = audible && 18'(level) >= starts_at_q && (zc_q <= zc_max || loud_q);
+  assign starts = audible && 18'(level) >= starts_at_q && (window_zc_q <= 7'({zc_max, 2'b00}) || loud_q);
   assign goes_on = audible && 18'(level) >= goes_on_at_q;
   assign decide_onset = !active && starts && 7'(run_q) + 7'd1 >= 7'(min_onset);
   assign decide_offset = active && !goes_on && 13'(silence_q) + 13'd1 >= 13'(hangover);
@@ -257,14 +268,12 @@ module vad (
 
   // Step 6 of a hop's last block: report.
   logic speech_q, onset_q, offset_q;  // earlier in this hop
-  logic [ 7:0] hop_crossings_q;
   logic [15:0] steps_over;
   assign steps_over = level > floor_q ? (level - floor_q) >> 5 : '0;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       {speech_q, onset_q, offset_q} <= '0;
-      hop_crossings_q               <= '0;
       hop_valid                     <= 1'b0;
       hop_speech                    <= 1'b0;
       hop_onset                     <= 1'b0;
@@ -277,19 +286,17 @@ module vad (
       hop_valid <= step6_q && hop_end_q;
       if (step6_q && hop_end_q) begin
         {speech_q, onset_q, offset_q} <= '0;
-        hop_crossings_q               <= '0;
         hop_speech                    <= speech_q || is_speech;
         hop_onset                     <= onset_q || decide_onset;
         hop_offset                    <= offset_q || decide_offset;
         hop_energy                    <= level;
         hop_floor                     <= floor_q;
-        hop_zc                        <= hop_crossings_q + 8'(zc_q);
+        hop_zc                        <= 8'(window_zc_q);
         hop_score                     <= steps_over > 16'd255 ? 8'd255 : steps_over[7:0];
       end else if (step6_q) begin
-        speech_q        <= speech_q || is_speech;
-        onset_q         <= onset_q || decide_onset;
-        offset_q        <= offset_q || decide_offset;
-        hop_crossings_q <= hop_crossings_q + 8'(zc_q);
+        speech_q <= speech_q || is_speech;
+        onset_q  <= onset_q || decide_onset;
+        offset_q <= offset_q || decide_offset;
       end
     end
   end

@@ -96,7 +96,7 @@ def detect(pcm, settings: Settings = Settings(), stamps=None, playback=None) -> 
         margin = settings.playback_margin if playback is not None and playback[b] else 0
         level = log2(sum(energy[max(0, b - 3) : b + 1]))
         loud = log2(energy[b]) + LEVEL_OF_4 >= floor + settings.loud_margin + margin
-        voiced = crossings[b] <= settings.zc_max
+        voiced = sum(crossings[max(0, b - 3) : b + 1]) <= 4 * settings.zc_max
         audible = level >= peak - RANGE
         starts = audible and level >= floor + settings.onset_margin + margin and (voiced or loud)
         goes_on = audible and level >= floor + settings.offset_margin + margin
