@@ -155,9 +155,11 @@ def test_room_tone_lies_under_everything_at_minus_60_dbfs_and_is_the_same_each_t
 def test_a_recording_is_cut_at_its_pauses():
     rng = np.random.default_rng(5)
     speech = (rng.standard_normal(2 * 48_000) * 4000).astype(np.int16)
-    pause = np.zeros(24_000, np.int16)
-    pieces = sources.phrases(np.concatenate([speech, pause, speech, pause, speech]))
-    assert [round(len(piece) / 48_000, 2) for piece in pieces] == [2.25, 2.5, 2.25]
+    pause, click = np.zeros(24_000, np.int16), speech[:2400]
+    pieces = sources.phrases(np.concatenate([pause, click, pause, speech, pause, np.tile(speech, 5), pause, speech]))
+    # A tenth of each pause is kept; the click is too short, the ten seconds are too long.
+    assert [round(len(piece) / 48_000, 2) for piece in pieces] == [2.2, 2.1]
+    assert np.array_equal(pieces[0][4800:-4800], speech)
 
 
 def test_a_spoken_question_is_labelled_where_its_sound_is():

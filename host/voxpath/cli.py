@@ -97,7 +97,7 @@ def selftest(args: argparse.Namespace) -> int:
     _check_board(args)
     console = _console()
     with Progress(console) as progress:
-        board = open_sim(progress, loop=True)
+        board = open_sim(progress, loopback=True)
     try:
         return selftest.run(board, console)
     finally:

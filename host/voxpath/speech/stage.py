@@ -13,9 +13,10 @@ NICENESS = 10
 
 
 def be_nice() -> None:
-    """Give this thread a lower priority (+10), so that the board's own thread keeps its pace. Linux only."""
+    """Lower this thread's priority by NICENESS, so that the board's own thread keeps its pace. Linux only."""
+    thread = threading.get_native_id()
     with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
 
 
 class Stage:
