@@ -1,6 +1,7 @@
 """The three engines with the real default weights (fetched once; `make test` does so before it starts)."""
 
 import re
+import shutil
 import threading
 import time
 
@@ -250,6 +251,20 @@ def test_speaking_can_be_stopped(voice):
             pass
 
     assert interrupted_after(0.05, speak) < 1
+
+
+def test_a_broken_cache_says_what_to_delete(tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(models.default_asr(), folder)
+    (folder / "decoder.onnx.data").write_bytes(b"cut off")
+    with pytest.raises(models.ModelError, match=f"decoder.onnx cannot be loaded .* delete {folder} and try again"):
+        ort.recogniser(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(models.ModelError, match="tokenizer.json cannot be loaded"):
+        ort.recogniser(folder)
+    (folder / "model.json").write_text("{}")
+    with pytest.raises(models.ModelError, match="not a converted model"):
+        ort.recogniser(folder)
 
 
 def test_models_that_are_not_there_are_named(tmp_path):

@@ -153,6 +153,14 @@ def test_two_runs_at_once_build_an_entry_once(cache):
     assert (cache / "model" / "weights").read_bytes() == WEIGHTS
 
 
+def test_what_a_killed_run_left_is_cleared_away(cache):
+    for folder in (cache / ".partial-abc", cache / "sources" / ".partial-def"):
+        folder.mkdir(parents=True)
+        (folder / "weights").write_bytes(WEIGHTS)
+    folder = fetch.entry("model", lambda folder: (folder / "weights").write_bytes(WEIGHTS))
+    assert leftovers(cache) == [str(folder / "weights")]
+
+
 def test_an_entry_may_need_another(cache):
     def outer(folder):
         inner = fetch.entry("inner", lambda made: (made / "a").write_text("1"))

@@ -83,7 +83,10 @@ def tts(source: str | Path | None = None, progress: Progress | None = None) -> P
         _converting(progress, "the voice")
         hibari.export(network, json.loads((assets / "vocab.json").read_text(encoding="utf-8")), folder)
 
-    key = _identity(network, "an ONNX file of a hibari voice")
+    try:
+        key = hashlib.sha256(network.read_bytes()).hexdigest()
+    except OSError:
+        raise ModelError(f"{network} does not exist: name an ONNX file of a hibari voice.") from None
     return entry(f"hibari-{key[:12]}-{_EXPORTERS['hibari']}", build, progress)
 
 

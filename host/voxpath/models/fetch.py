@@ -21,6 +21,8 @@ from filelock import FileLock, Timeout
 
 from voxpath.errors import ModelError
 
+_PARTIAL = ".partial-"
+
 # Called with what is being done and how much of it is done, 0 to 1.
 Progress = Callable[[str, float], None]
 
@@ -116,6 +118,8 @@ def _only_one(progress: Progress) -> Iterator[None]:
         lock.acquire()
     _held.depth = 1
     try:
+        for stale in cache().rglob(f"{_PARTIAL}*"):  # of a run that was killed: nobody else may be building now
+            shutil.rmtree(stale, ignore_errors=True)
         yield
     finally:
         _held.depth = 0
@@ -125,7 +129,7 @@ def _only_one(progress: Progress) -> Iterator[None]:
 @contextlib.contextmanager
 def _scratch(beside: Path) -> Iterator[Path]:
     """A temporary folder on the same file system, gone at the end whatever happens."""
-    folder = Path(tempfile.mkdtemp(prefix=".partial-", dir=beside))
+    folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=beside))
     try:
         yield folder
     finally:

@@ -10,14 +10,14 @@ sentence:
 Both keep the package's own 8-bit products, twice as fast on a CPU as the same weights made floats.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 from onnx.utils import Extractor
 
 from voxpath.errors import ModelError
+from voxpath.models import description
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def export(network: Path, vocabulary: dict[str, int], folder: Path) -> Descripti
     spectra = [output.name for output in model.graph.output]
     onnx.save(extractor.extract_model(["ids", "speed"], [*features, durations]), str(folder / "text.onnx"))
     onnx.save(extractor.extract_model(repeated, spectra), str(folder / "spectra.onnx"))
-    description = Description(network.stem, features, durations, repeated, vocabulary)
-    (folder / "model.json").write_text(json.dumps(asdict(description), ensure_ascii=False), encoding="utf-8")
-    return description
+    described = Description(network.stem, features, durations, repeated, vocabulary)
+    description.write(described, folder)
+    return described
 
 
 def read_description(folder: Path) -> Description:
-    """What `export` wrote about the model in `folder`."""
-    return Description(**json.loads((folder / "model.json").read_text(encoding="utf-8")))
+    """What `export` wrote about the model in `folder`. Raises ModelError."""
+    return description.read(Description, folder)

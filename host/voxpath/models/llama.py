@@ -9,8 +9,7 @@ Linear layers become MatMulNBits, which multiplies blocks of small integers by 8
 Q4_0, Q4_1 or Q8_0 keep exactly their bits; every other type is rounded to 8 bits a value, with a scale for each 32.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from gguf import GGMLQuantizationType, GGUFReader, dequantize
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from voxpath.errors import ModelError
+from voxpath.models import description
 from voxpath.models.blocks import BLOCK, Blocks, look_up, multiply, round_to_eight_bits
 from voxpath.models.graph import MICROSOFT, Graph
 
@@ -82,9 +82,9 @@ def export(gguf: Path, folder: Path, *, exact: bool = False) -> Description:
     vocabulary = _network(shape, tensors, exact).save_as(folder / "model.onnx")
     tokenizer = _tokenizer(fields, gguf)
     tokenizer.save(str(folder / "tokenizer.json"))
-    description = _describe(fields, shape, vocabulary, tokenizer, gguf)
-    (folder / "model.json").write_text(json.dumps(asdict(description), indent=1))
-    return description
+    described = _describe(fields, shape, vocabulary, tokenizer, gguf)
+    description.write(described, folder)
+    return described
 
 
 def _shape(fields: dict, gguf: Path) -> _Shape:
@@ -305,5 +305,5 @@ def _describe(fields: dict, shape: _Shape, vocabulary: int, tokenizer: Tokenizer
 
 
 def read_description(folder: Path) -> Description:
-    """What `export` wrote about the model in `folder`."""
-    return Description(**json.loads((folder / "model.json").read_text()))
+    """What `export` wrote about the model in `folder`. Raises ModelError."""
+    return description.read(Description, folder)

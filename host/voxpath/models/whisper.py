@@ -12,13 +12,13 @@ The audio's context may have any even number of frames up to the 3,000 (30 s) th
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from voxpath.errors import ModelError
-from voxpath.models import ctranslate2
+from voxpath.models import ctranslate2, description
 from voxpath.models.blocks import look_up, multiply, round_to_eight_bits
 from voxpath.models.graph import MICROSOFT, Graph
 
@@ -54,17 +54,17 @@ def export(source: Path, folder: Path, *, encoder: str = "float32", decoder: str
     exact. Raises ModelError if `source` is not such a model.
     """
     weights = Weights(source / "model.bin")
-    description = _describe(source, weights)
+    described = _describe(source, weights)
     _encoder(weights, encoder).save(folder / "encoder.onnx")
     _decoder(weights, decoder).save(folder / "decoder.onnx")
     shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
-    (folder / "model.json").write_text(json.dumps(asdict(description), indent=1))
-    return description
+    description.write(described, folder)
+    return described
 
 
 def read_description(folder: Path) -> Description:
-    """What `export` wrote about the model in `folder`."""
-    return Description(**json.loads((folder / "model.json").read_text()))
+    """What `export` wrote about the model in `folder`. Raises ModelError."""
+    return description.read(Description, folder)
 
 
 class Weights:
@@ -213,15 +213,16 @@ def _describe(source: Path, weights: Weights) -> Description:
     try:
         config = json.loads((source / "config.json").read_text())
         listed = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
+        tokens = {token["content"]: token["id"] for token in listed}
+        start, end = tokens["<|startoftranscript|>"], tokens["<|endoftext|>"]
+        previous, no_timestamps = tokens["<|startofprev|>"], tokens["<|notimestamps|>"]
+        no_speech = tokens["<|nospeech|>" if "<|nospeech|>" in tokens else "<|nocaptions|>"]
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"{source} lacks a readable config.json or tokenizer.json ({error}).") from error
-    tokens = {token["content"]: token["id"] for token in listed}
-    start, end = tokens["<|startoftranscript|>"], tokens["<|endoftext|>"]
+        raise ModelError(f"{source} lacks a readable config.json or a Whisper's tokenizer.json ({error}).") from error
     # Models of several languages are told which one and what to do with it; the English ones are not.
     english_only = end == 50256
     task = [] if english_only else [tokens["<|en|>"], tokens["<|transcribe|>"]]
-    no_speech = tokens.get("<|nospeech|>", tokens.get("<|nocaptions|>"))
-    suppress = set(config.get("suppress_ids", [])) | {i for i in range(end + 1, weights.vocabulary)}
+    suppress = {*config.get("suppress_ids", []), *range(end + 1, weights.vocabulary)}
     return Description(
         name="Whisper " + ("English" if english_only else "multilingual") + f" {weights.width}",
         layers=weights.layers("decoder"),
@@ -231,8 +232,8 @@ def _describe(source: Path, weights: Weights) -> Description:
         max_frames=2 * weights.positions,
         max_tokens=weights.max_tokens,
         vocabulary=weights.vocabulary,
-        prompt=[start, *task, tokens["<|notimestamps|>"]],
-        previous=tokens["<|startofprev|>"],
+        prompt=[start, *task, no_timestamps],
+        previous=previous,
         end=end,
         no_speech=no_speech,
         suppress=sorted(suppress - {end}),

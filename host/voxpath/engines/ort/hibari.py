@@ -17,7 +17,7 @@ from voxpath.models.hibari import read_description
 HALO = 68
 # Frames a chunk: the first is soon there, later ones waste less on their halos.
 CHUNKS = (32, 64, 128)
-# The first piece of a chunk is sounded alone: 16 spectra are 0.2 s, and the rest follow in a few milliseconds.
+# The first spectra of a sentence are sounded alone, a quarter of a second; the rest follow a few milliseconds later.
 FIRST_SPECTRA = 24
 LONGEST = 400  # phonemes at once; longer sentences are cut at a clause
 _CLAUSE = re.compile(r"(?<=[,;:—]) ")

@@ -1,5 +1,6 @@
 """Text to text with a Llama-family model, and the memory of one conversation."""
 
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from voxpath.engines.ort import session
 from voxpath.errors import ModelError
 from voxpath.models.llama import Description, read_description
 
+# Tokens read at a time: their cost is the same one by one, and no operator then runs for long past a cancel.
+PIECE = 64
 FIRST_CAPACITY = 512  # tokens that a context has room for before it grows
 # A reply may not say the same few tokens in a row twice: small models loop otherwise.
 REPEATED_TOKENS = 6
@@ -22,12 +25,14 @@ class ChatTokenizer:
     def __init__(self, tokenizer: Tokenizer, description: Description):
         self._tokenizer = tokenizer
         self._description = description
+        self._lock = threading.Lock()
         self.stop = tuple(description.stop)
 
     def encode(self, text: str, special: bool = False) -> list[int]:
         """Tokens of a text. Control tokens written in it count as such only with `special`: never in a user's words."""
-        self._tokenizer.encode_special_tokens = not special
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        with self._lock:
+            self._tokenizer.encode_special_tokens = not special
+            return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Text without control tokens."""
@@ -60,7 +65,7 @@ class Language:
 
     def __init__(self, model: Path):
         self.description = read_description(model)
-        self.tokenizer = ChatTokenizer(Tokenizer.from_file(str(model / "tokenizer.json")), self.description)
+        self.tokenizer = ChatTokenizer(session.load_tokenizer(model / "tokenizer.json"), self.description)
         self.session = session.load(model / "model.onnx")
         context = self.open()
         context.extend([0, 0])
@@ -171,8 +176,9 @@ class Context:
         if not self.tokens:
             raise ValueError("an empty context has no next token")
         self._computed = min(self._computed, len(self.tokens) - 1)  # the last one again, for its logits
-        new = self.tokens[self._computed :]
-        self._logits = self._step(new, [len(new) - 1], cancel)[0]
+        while self._computed < len(self.tokens):
+            new = self.tokens[self._computed : self._computed + PIECE]
+            self._logits = self._step(new, [len(new) - 1], cancel)[0]
 
     def _step(self, tokens: list[int], rows: list[int], cancel: Cancel | None) -> np.ndarray:
         """Run the network on tokens that follow the computed ones. Returns logits [rows, vocabulary]."""

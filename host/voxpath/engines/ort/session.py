@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from tokenizers import Tokenizer
 
 from voxpath.engines.cancel import Cancel, Cancelled
 from voxpath.errors import ModelError
@@ -26,8 +27,20 @@ def load(path: Path) -> onnxruntime.InferenceSession:
     try:
         return onnxruntime.InferenceSession(str(path), _options(), providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime's own errors have no common base but this
-        reason = str(error).splitlines()[0]
-        raise ModelError(f"The network {path} cannot be loaded ({reason}).") from error
+        raise _broken(path, error) from error
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Raises ModelError if the file is missing or broken."""
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # as above
+        raise _broken(path, error) from error
+
+
+def _broken(path: Path, error: Exception) -> ModelError:
+    reason = (str(error).splitlines() or ["no reason given"])[0]
+    return ModelError(f"{path} cannot be loaded ({reason}); if it is in the cache, delete {path.parent} and try again.")
 
 
 def run(

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from voxpath.engines.cancel import Cancel
 from voxpath.engines.mel import FRAMES_PER_SECOND, HOP, RATE, log_mel
@@ -60,7 +59,7 @@ class Recogniser:
 
     def __init__(self, model: Path):
         self.description = read_description(model)
-        self.tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        self.tokenizer = session.load_tokenizer(model / "tokenizer.json")
         self._encoder = session.load(model / "encoder.onnx")
         self._decoder = session.load(model / "decoder.onnx")
         d = self.description
