@@ -16,6 +16,8 @@ module frontend #(
     parameter int CAPTURE_SLOTS = 256,
     // Slots of the playback ring; a power of two
     parameter int PLAY_SLOTS    = 256,
+    // 1: stop the clocks of modules that have nothing to do while free_run is low (simulation only)
+    parameter int CLOCK_GATES   = 0,
     // Width of memory addresses
     parameter int ADDR_W        = 40,
     // Folder of the coefficient tables, with a closing slash
@@ -23,9 +25,8 @@ module frontend #(
 ) (
     input  logic              clk,
     input  logic              rst,
-    // the same clock, for the registers alone: a simulator may leave out its pulses while regs_busy is low
-    input  logic              clk_regs,
-    output logic              regs_busy,
+    // clock every module in every cycle; tie high on hardware (see CLOCK_GATES)
+    input  logic              free_run,
     // samples
     input  logic [      15:0] s_axis_adc_tdata,
     input  logic              s_axis_adc_tvalid,
@@ -95,10 +96,78 @@ module frontend #(
   localparam logic [7:0] StageResampled = 8'h01;
   localparam logic [7:0] StreamAudio = 8'h00;
 
+  // ---- inputs ------------------------------------------------------------------------------------------------------
+
+  // Registered before anything hangs on them: short paths in the fabric, little to recompute in a simulator.
+  logic rst_q, tick;
+  logic [15:0] adc_q;
+
+  always_ff @(posedge clk) begin
+    rst_q <= rst;
+    tick  <= s_axis_adc_tvalid && !rst;
+    adc_q <= s_axis_adc_tdata;
+  end
+
+  // ---- clocks ------------------------------------------------------------------------------------------------------
+
+  logic regs_busy, resampler_busy, vad_busy, framer_busy, ring_busy, play_busy;
+  logic clk_regs, clk_resampler, clk_vad, clk_framer, clk_ring, clk_play;
+  logic head_write_q, play_stop, event_pop;
+  logic run_all;
+  assign run_all = free_run || rst_q;
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
+  ) gate_regs (
+      .clk,
+      .enable(run_all || regs_busy),
+      .gated (clk_regs)
+  );
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
+  ) gate_resampler (
+      .clk,
+      .enable(run_all || resampler_busy),
+      .gated (clk_resampler)
+  );
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
+  ) gate_vad (
+      .clk,
+      .enable(run_all || vad_busy),
+      .gated (clk_vad)
+  );
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
+  ) gate_framer (
+      .clk,
+      .enable(run_all || framer_busy),
+      .gated (clk_framer)
+  );
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
+  ) gate_ring (
+      .clk,
+      .enable(run_all || ring_busy),
+      .gated (clk_ring)
+  );
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
+  ) gate_play (
+      .clk,
+      .enable(run_all || play_busy || tick || head_write_q || play_stop || event_pop),
+      .gated (clk_play)
+  );
+
   // ---- registers ---------------------------------------------------------------------------------------------------
 
-  // Registers are a third of the logic and idle nearly always. All of it, the sampled inputs and the queued requests
-  // included, hangs on clk_regs, so that a simulator pays for it only around an access.
+  // Registers are a third of the logic and idle nearly always. Their inputs are sampled and their requests queued on the
+  // same clock, so that a simulator pays for all of it only around an access.
   frontend_regs_pkg::frontend__in_t to_regs, to_regs_q;
   frontend_regs_pkg::frontend__out_t from_regs;
 
@@ -114,7 +183,7 @@ module frontend #(
       .DEPTH(2)
   ) aw_queue (
       .clk          (clk_regs),
-      .rst,
+      .rst          (rst_q),
       .clear        (1'b0),
       .s_axis_tdata ({s_axil_awprot, s_axil_awaddr}),
       .s_axis_tvalid(s_axil_awvalid),
@@ -130,7 +199,7 @@ module frontend #(
       .DEPTH(2)
   ) w_queue (
       .clk          (clk_regs),
-      .rst,
+      .rst          (rst_q),
       .clear        (1'b0),
       .s_axis_tdata ({s_axil_wstrb, s_axil_wdata}),
       .s_axis_tvalid(s_axil_wvalid),
@@ -146,7 +215,7 @@ module frontend #(
       .DEPTH(2)
   ) ar_queue (
       .clk          (clk_regs),
-      .rst,
+      .rst          (rst_q),
       .clear        (1'b0),
       .s_axis_tdata ({s_axil_arprot, s_axil_araddr}),
       .s_axis_tvalid(s_axil_arvalid),
@@ -159,7 +228,7 @@ module frontend #(
 
   frontend_regs regs (
       .clk           (clk_regs),
-      .rst,
+      .rst           (rst_q),
       .s_axil_awready(aw_tready),
       .s_axil_awvalid(aw_tvalid),
       .s_axil_awaddr (aw_tdata[8:0]),
@@ -183,11 +252,14 @@ module frontend #(
       .hwif_out      (from_regs)
   );
 
+  assign play_stop = from_regs.PLAY_STOP.stop.value;
+  assign event_pop = from_regs.EVENT_POP.pop.value;
+
   // A software write shows in the register one cycle after its strobe; what became of it goes back after that.
-  logic tail_write_q, head_write_q, step_write_q, tail_fix_q, head_fix_q;
+  logic tail_write_q, step_write_q, tail_fix_q, head_fix_q;
 
   always_ff @(posedge clk) begin
-    if (rst) begin
+    if (rst_q) begin
       {tail_write_q, head_write_q, step_write_q, tail_fix_q, head_fix_q} <= '0;
     end else begin
       tail_write_q <= from_regs.RING_TAIL.count.swmod;
@@ -207,12 +279,12 @@ module frontend #(
   assign regs_called = s_axil_awvalid || s_axil_wvalid || s_axil_arvalid || s_axil_bvalid || s_axil_rvalid ||
       aw_level != '0 || w_level != '0 || ar_level != '0 || |(faults & ~faults_q) ||
       from_regs.RING_TAIL.count.swmod || from_regs.PLAY_HEAD.count.swmod || from_regs.CLOCK_STEP.ns.swmod ||
-      from_regs.HEARTBEAT.beat.swmod || from_regs.PLAY_STOP.stop.value || from_regs.EVENT_POP.pop.value ||
+      from_regs.HEARTBEAT.beat.swmod || play_stop || event_pop ||
       from_regs.IRQ_ACK.frames.value || tail_write_q || head_write_q || step_write_q || tail_fix_q || head_fix_q;
-  assign regs_busy = rst || regs_called || hold_q != '0;
+  assign regs_busy = rst_q || regs_called || hold_q != '0;
 
   always_ff @(posedge clk) begin
-    if (rst) begin
+    if (rst_q) begin
       faults_q <= '0;
       hold_q   <= '0;
     end else begin
@@ -229,18 +301,16 @@ module frontend #(
 
   // ---- time --------------------------------------------------------------------------------------------------------
 
-  logic tick;
   logic [63:0] now_ns, free_ns, tick_ns;
   logic [31:0] epoch;
   logic        clock_busy;
-  assign tick = s_axis_adc_tvalid;
 
   media_clock #(
-      .CLK_HZ,
-      .TICK_TIME
+      .CLK_HZ(CLK_HZ),
+      .TICK_TIME(TICK_TIME)
   ) media_clock (
       .clk,
-      .rst,
+      .rst        (rst_q),
       .tick,
       .rate_adjust(from_regs.CLOCK_RATE.adjust.value),
       .step_valid (step_write_q),
@@ -256,7 +326,7 @@ module frontend #(
 
   heartbeat heartbeat (
       .clk,
-      .rst,
+      .rst (rst_q),
       .tick,
       .beat(from_regs.HEARTBEAT.beat.swmod),
       .alive,
@@ -268,7 +338,7 @@ module frontend #(
   logic [15:0] pcm_tdata, clean_tdata;
   logic [63:0] pcm_tuser, clean_tuser;
   logic pcm_tvalid, pcm_tready, denoiser_tready, vad_tready, clean_tvalid, clean_tready;
-  logic adc_tready, resampler_busy, denoiser_busy;
+  logic adc_tready, denoiser_busy;
 
   resampler #(
       .L(1),
@@ -276,12 +346,12 @@ module frontend #(
       .TAPS(57),
       .COEF_FILE({FILTERS, "decimate_48k_16k.hex"})
   ) resampler (
-      .clk,
-      .rst,
+      .clk          (clk_resampler),
+      .rst          (rst_q),
       .clear        (1'b0),
-      .s_axis_tdata (s_axis_adc_tdata),
+      .s_axis_tdata (adc_q),
       .s_axis_tuser (tick_ns),
-      .s_axis_tvalid(s_axis_adc_tvalid),
+      .s_axis_tvalid(tick),
       .s_axis_tready(adc_tready),
       .m_axis_tdata (pcm_tdata),
       .m_axis_tuser (pcm_tuser),
@@ -297,7 +367,7 @@ module frontend #(
       .DELAY(DenoiserDelay)
   ) denoiser (
       .clk,
-      .rst,
+      .rst          (rst_q),
       .s_axis_tdata (pcm_tdata),
       .s_axis_tuser (pcm_tuser),
       .s_axis_tvalid(pcm_tvalid && vad_tready),
@@ -312,15 +382,15 @@ module frontend #(
   logic [31:0] delay_to_pcm;
   assign delay_to_pcm = from_regs.DELAY_ADC.ns.value + DelayMixer + DelayFilter;
 
-  logic playing, vad_active, vad_busy;
+  logic playing, vad_active;
   logic hop_valid, hop_speech, hop_onset, hop_offset;
   logic [15:0] hop_energy, hop_floor;
   logic [7:0] hop_zc, hop_score;
   logic [63:0] onset_ns, offset_ns;
 
   vad vad (
-      .clk,
-      .rst,
+      .clk            (clk_vad),
+      .rst            (rst_q),
       .s_axis_tdata   (pcm_tdata),
       .s_axis_tuser   (pcm_tuser),
       .s_axis_tvalid  (pcm_tvalid && denoiser_tready),
@@ -350,16 +420,16 @@ module frontend #(
   );
 
   logic clipped;
-  assign clipped = s_axis_adc_tvalid && (s_axis_adc_tdata == 16'h7FFF || s_axis_adc_tdata == 16'h8000);
+  assign clipped = tick && (adc_q == 16'h7FFF || adc_q == 16'h8000);
 
   logic [127:0] frame_tdata;
   logic frame_tvalid, frame_tready, frame_tlast, frame_tuser;
-  logic ring_free, frame_lost, hop_overrun, framer_busy;
+  logic ring_free, frame_lost, hop_overrun;
   logic [31:0] frames_captured, frames_lost;
 
   framer framer (
-      .clk,
-      .rst,
+      .clk            (clk_framer),
+      .rst            (rst_q),
       .s_axis_tdata   (clean_tdata),
       .s_axis_tuser   (clean_tuser),
       .s_axis_tvalid  (clean_tvalid),
@@ -394,15 +464,15 @@ module frontend #(
 
   logic [31:0] ring_head, ring_tail;
   logic published, published_urgent, bad_tail, ring_window_fault, write_error, write_timeout;
-  logic ring_idle, ring_busy;
+  logic ring_idle;
 
   ring_writer #(
       .SLOTS(CAPTURE_SLOTS),
-      .ADDR_W,
+      .ADDR_W(ADDR_W),
       .TIMEOUT_CYCLES(TimeoutCycles)
   ) ring_writer (
-      .clk,
-      .rst,
+      .clk          (clk_ring),
+      .rst          (rst_q),
       .s_axis_tdata (frame_tdata),
       .s_axis_tvalid(frame_tvalid),
       .s_axis_tready(frame_tready),
@@ -450,7 +520,7 @@ module frontend #(
 
   irq_coalescer irq_coalescer (
       .clk,
-      .rst,
+      .rst     (rst_q),
       .tick,
       .tick_ns,
       .published,
@@ -470,17 +540,17 @@ module frontend #(
   logic [63:0] event_ns;
   logic [7:0] event_kind, event_count;
   logic event_valid, event_overflow, bad_head, bad_slot, play_window_fault, read_error, read_timeout;
-  logic play_idle, play_busy;
+  logic play_idle;
 
   playback #(
       .SLOTS(PLAY_SLOTS),
-      .ADDR_W,
+      .ADDR_W(ADDR_W),
       .TIMEOUT_CYCLES(TimeoutCycles),
       .COEF_16K({FILTERS, "interpolate_16k_48k.hex"}),
       .COEF_24K({FILTERS, "interpolate_24k_48k.hex"})
   ) playback (
-      .clk,
-      .rst,
+      .clk         (clk_play),
+      .rst         (rst_q),
       .tick,
       .tick_ns,
       .enable      (enable_playback),
@@ -491,7 +561,7 @@ module frontend #(
       .head_value  (from_regs.PLAY_HEAD.count.value),
       .head        (play_head),
       .tail        (play_tail),
-      .stop        (from_regs.PLAY_STOP.stop.value),
+      .stop        (play_stop),
       .gain        (from_regs.PLAY_GAIN.gain.value),
       .low_water   (from_regs.PLAY_LOW_WATER.samples.value),
       .delay_ns    (DelayFilter + from_regs.DELAY_DAC.ns.value),
@@ -505,7 +575,7 @@ module frontend #(
       .event_position,
       .event_kind,
       .event_count,
-      .event_pop   (from_regs.EVENT_POP.pop.value),
+      .event_pop   (event_pop),
       .event_overflow,
       .bad_head,
       .bad_slot,
@@ -534,7 +604,7 @@ module frontend #(
   assign faults = {
     bad_slot,
     event_overflow,
-    hop_overrun || (s_axis_adc_tvalid && !adc_tready),
+    hop_overrun || (tick && !adc_tready),
     heartbeat_lost,
     write_timeout || read_timeout,
     read_error,
@@ -594,7 +664,7 @@ module frontend #(
     to_regs.EVENT_KIND.count.next       = event_count;
   end
 
-  assign busy = regs_busy | clock_busy | resampler_busy | denoiser_busy | vad_busy | framer_busy | ring_busy |
+  assign busy = regs_busy | tick | clock_busy | resampler_busy | denoiser_busy | vad_busy | framer_busy | ring_busy |
       coalescer_busy | play_busy;
 
 endmodule
