@@ -21,9 +21,9 @@
 #include <thread>
 #include <vector>
 
-#include "Vfrontend.h"
+#include "Vboard.h"
+#include "Vboard___024root.h"
 #include "history.hpp"
-#include "memory.hpp"
 #include "verilated.h"
 
 namespace {
@@ -35,11 +35,13 @@ constexpr uint64_t kTicksPerStep = 48;            // one millisecond: what runs 
 constexpr uint64_t kTicksPerHop = 192;            // one frame of 4 ms
 constexpr uint64_t kDacCycles = 64;               // a tick's DAC sample comes no later than this
 constexpr uint64_t kStuckCycles = 1'000'000;      // busy for longer than this never ends
-constexpr uint32_t kMemoryBytes = 0x40000;        // rings at 0x10000 and 0x30000
+constexpr uint32_t kMemoryBytes = 0x40000;        // as in board.sv; rings at 0x10000 and 0x30000
 constexpr size_t kDacHistory = kRate * 60 * 15;   // samples that can be read back: a quarter of an hour
 constexpr size_t kWallHistory = 1000 * 60 * 60;   // milliseconds whose wall time is remembered: an hour
 
 enum class Speed : uint32_t { every_cycle = 0, slow_clock = 1, idle_skip = 2 };
+// What memory does with a burst; tests make it misbehave.
+enum class Answer : uint32_t { okay = 0, error = 1, silence = 2 };
 enum class Wait : int { irq = 1, timeout = 0, closing = -1, stuck = -2 };
 
 int64_t clock_ns(clockid_t id) {
@@ -75,19 +77,17 @@ struct Counters {
 
 class Board {
  public:
-  Board() : top_(new Vfrontend(&context_)), memory_(kMemoryBytes), dac_(kDacHistory), wall_(kWallHistory) {
-    top_->clk = top_->clk_regs = 0;
+  Board() : top_(new Vboard(&context_)), dac_(kDacHistory), wall_(kWallHistory) {
+    static_assert(sizeof(top_->rootp->board__DOT__memory) == kMemoryBytes);
+    std::memset(memory(), 0, kMemoryBytes);
+    top_->clk = 0;
     top_->rst = 1;
-    top_->s_axis_adc_tvalid = 0;
-    top_->s_axis_adc_tdata = 0;
-    top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_arvalid = 0;
-    top_->s_axil_awprot = top_->s_axil_arprot = 0;
-    top_->s_axil_bready = top_->s_axil_rready = 1;
-    memory_.reset(*top_);
+    top_->free_run = 0;
+    top_->sample_valid = top_->request = 0;
+    top_->free_run = top_->on_write = top_->on_read = 0;
     top_->eval();
     for (int i = 0; i < 8; ++i) cycle();
     top_->rst = 0;
-    top_->eval();
     settle();
   }
 
@@ -96,56 +96,31 @@ class Board {
     top_->final();
   }
 
-  uint8_t* memory() { return memory_.data(); }
+  // Beats of 128 bits lie in the simulator's memory as they do in a little-endian machine's.
+  uint8_t* memory() { return reinterpret_cast<uint8_t*>(&top_->rootp->board__DOT__memory[0]); }
 
   void configure(Speed speed, bool loop) {
     Access access(*this);
     speed_ = speed;
+    top_->free_run = speed != Speed::idle_skip;  // the reference stops no module's clock
     loop_ = loop;
+    top_->free_run = speed != Speed::idle_skip;
   }
 
   void misbehave(Answer on_write, Answer on_read) {
     Access access(*this);
-    memory_.on_write = on_write;
-    memory_.on_read = on_read;
+    top_->on_write = static_cast<uint8_t>(on_write);
+    top_->on_read = static_cast<uint8_t>(on_read);
   }
 
   void write(uint32_t address, uint32_t value) {
     Access access(*this);
-    top_->s_axil_awaddr = address;
-    top_->s_axil_wdata = value;
-    top_->s_axil_wstrb = 0xF;
-    top_->s_axil_awvalid = top_->s_axil_wvalid = 1;
-    top_->eval();
-    for (bool answered = false; !answered && !stuck_;) {
-      bool address_taken = top_->s_axil_awvalid && top_->s_axil_awready;
-      bool data_taken = top_->s_axil_wvalid && top_->s_axil_wready;
-      answered = top_->s_axil_bvalid;
-      guarded_cycle();
-      if (address_taken) top_->s_axil_awvalid = 0;
-      if (data_taken) top_->s_axil_wvalid = 0;
-      top_->eval();
-    }
-    settle();
-    publish_irq();
+    request(true, address, value);
   }
 
   uint32_t read(uint32_t address) {
     Access access(*this);
-    top_->s_axil_araddr = address;
-    top_->s_axil_arvalid = 1;
-    top_->eval();
-    uint32_t value = 0;
-    for (bool answered = false; !answered && !stuck_;) {
-      bool taken = top_->s_axil_arvalid && top_->s_axil_arready;
-      answered = top_->s_axil_rvalid;
-      if (answered) value = top_->s_axil_rdata;
-      guarded_cycle();
-      if (taken) top_->s_axil_arvalid = 0;
-      top_->eval();
-    }
-    settle();
-    return value;
+    return request(false, address, 0);
   }
 
   // Samples behind those already queued; returns the tick at which the first one reaches the ADC.
@@ -253,16 +228,13 @@ class Board {
   };
 
   void cycle() {
-    memory_.sample(*top_);
-    if (top_->m_axis_dac_tvalid) {
-      dac_sample_ = static_cast<int16_t>(top_->m_axis_dac_tdata);
+    if (top_->dac_valid) {
+      dac_sample_ = static_cast<int16_t>(top_->dac);
       dac_seen_ = true;
     }
-    top_->clk_regs = top_->regs_busy;  // the registers sleep nearly always
     top_->clk = 1;
     top_->eval();
-    top_->clk = top_->clk_regs = 0;
-    memory_.drive(*top_);
+    top_->clk = 0;
     top_->eval();
   }
 
@@ -274,7 +246,23 @@ class Board {
   // Clock until nothing is left to do.
   void settle() {
     unanswered_ = 0;
-    while ((top_->busy || memory_.busy()) && !stuck_) guarded_cycle();
+    while (top_->busy && !stuck_) guarded_cycle();
+  }
+
+  // One register access, and whatever it sets going.
+  uint32_t request(bool write, uint32_t address, uint32_t value) {
+    if (stuck_) return 0;
+    top_->request = 1;
+    top_->request_write = write;
+    top_->request_address = address;
+    top_->request_data = value;
+    cycle();
+    top_->request = 0;
+    for (unanswered_ = 0; !top_->answered && !stuck_;) guarded_cycle();
+    uint32_t answer = top_->answer;
+    settle();
+    publish_irq();
+    return answer;
   }
 
   void declare_stuck() {
@@ -288,12 +276,10 @@ class Board {
     int32_t sample = source_at_ < source_.size() ? source_[source_at_++] : 0;
     if (loop_) sample = std::clamp<int32_t>(sample + dac_sample_, INT16_MIN, INT16_MAX);
     dac_seen_ = false;
-    top_->s_axis_adc_tdata = static_cast<uint16_t>(sample);
-    top_->s_axis_adc_tvalid = 1;
-    top_->eval();
+    top_->sample = static_cast<uint16_t>(sample);
+    top_->sample_valid = 1;
     cycle();
-    top_->s_axis_adc_tvalid = 0;
-    top_->eval();
+    top_->sample_valid = 0;
     uint64_t used = 1;
     switch (speed_) {
       case Speed::every_cycle:
@@ -303,7 +289,7 @@ class Board {
         for (; used < kSlowCycles; ++used) cycle();
         break;
       case Speed::idle_skip:
-        while (top_->busy || memory_.busy() || (!dac_seen_ && used < kDacCycles)) {
+        while (top_->busy || (!dac_seen_ && used < kDacCycles)) {
           cycle();
           if (++used > kStuckCycles) {
             declare_stuck();
@@ -378,8 +364,7 @@ class Board {
   }
 
   VerilatedContext context_;
-  std::unique_ptr<Vfrontend> top_;
-  Memory<Vfrontend> memory_;
+  std::unique_ptr<Vboard> top_;
   std::mutex mutex_;
   std::atomic<int> waiting_{0};
   Speed speed_ = Speed::idle_skip;

