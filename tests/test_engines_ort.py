@@ -12,7 +12,7 @@ import soxr
 from voxpath import models
 from voxpath.engines import ort
 from voxpath.engines.cancel import Cancel, Cancelled
-from voxpath.engines.ort import whisper
+from voxpath.engines.ort import session, whisper
 from voxpath.models import recordings
 
 SYSTEM = "You are a helpful voice assistant. Answer in one or two short sentences."
@@ -124,6 +124,12 @@ def test_text_that_came_before_guides_the_spelling(recogniser, voice):
 
 def test_recognition_can_be_stopped(recogniser, two_cities):
     assert interrupted_after(0.05, lambda cancel: recogniser.transcribe(two_cities, cancel=cancel)) < 1
+
+
+def test_a_network_is_stopped_in_the_middle_of_a_run():
+    encoder = session.load(models.default_asr() / "encoder.onnx")
+    mel = np.zeros((1, 80, 3000), np.float32)  # over 100 ms of work
+    interrupted_after(0.02, lambda cancel: session.run(encoder, {"mel": mel}, cancel))
 
 
 def test_long_recordings_are_cut_where_it_is_quiet():

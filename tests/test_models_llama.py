@@ -184,8 +184,13 @@ def test_a_truncated_context_has_forgotten(tiny):
     assert len(context) == 4
     expected = log_probabilities(w, [*TEXT[:4], 30])[-2, 30]
     np.testing.assert_allclose(context.score([30]), [expected], atol=2e-4)
-    context.extend(TEXT[4:])
-    assert context.tokens == TEXT
+    # What comes next is read anew, though as many tokens were in mind before.
+    others = [token + 1 for token in TEXT[4:]]
+    context.truncate(4)
+    context.extend(others)
+    expected = log_probabilities(w, [*TEXT[:4], *others, 30])[-2, 30]
+    np.testing.assert_allclose(context.score([30]), [expected], atol=2e-4)
+    assert context.tokens == [*TEXT[:4], *others]
 
 
 def test_a_fork_goes_its_own_way(tiny):
