@@ -41,6 +41,17 @@ module board #(
   localparam logic [2:0] SixteenBytes = 3'd4;
   localparam logic [1:0] Incrementing = 2'b01;
 
+  // ---- how the board behaves -----------------------------------------------------------------------------------------
+
+  logic free_run_q;
+  logic [1:0] on_write_q, on_read_q;
+
+  always_ff @(posedge clk) begin
+    free_run_q <= free_run;
+    on_write_q <= on_write;
+    on_read_q  <= on_read;
+  end
+
   // ---- registers -----------------------------------------------------------------------------------------------------
 
   logic awvalid_q, wvalid_q, arvalid_q;
@@ -48,7 +59,7 @@ module board #(
   logic [31:0] data_q;
   logic awready, wready, arready, bvalid, rvalid;
   logic [31:0] rdata;
-  logic [1:0] bresp, rresp;
+  logic [1:0] bresp, rresp;  // registers always answer OKAY
 
   always_ff @(posedge clk) begin
     answered <= 1'b0;
@@ -110,7 +121,7 @@ module board #(
   assign m_awready = write_q == StFree;
   assign m_wready  = write_q == StData;
   assign m_bvalid  = write_q == StAnswer;
-  assign m_bresp   = !write_inside_q ? DecodeError : on_write == Okay ? 2'b00 : SlaveError;
+  assign m_bresp   = !write_inside_q ? DecodeError : on_write_q == Okay ? 2'b00 : SlaveError;
 
   always_comb begin
     for (int lane = 0; lane < 16; lane++) write_mask[8*lane+:8] = {8{m_wstrb[lane]}};
@@ -128,7 +139,7 @@ module board #(
         end
         StData:
         if (m_wvalid) begin
-          if (write_inside_q && on_write == Okay) begin
+          if (write_inside_q && on_write_q == Okay) begin
             memory[write_index_q] <= (memory[write_index_q] & ~write_mask) | (m_wdata & write_mask);
           end
           write_index_q <= write_index_q + 1'b1;
@@ -137,7 +148,7 @@ module board #(
         end
         StWait: begin
           write_wait_q <= write_wait_q - 1'b1;
-          if (on_write == Silence) write_wait_q <= Latency;
+          if (on_write_q == Silence) write_wait_q <= Latency;
           else if (write_wait_q == '0) write_q <= StAnswer;
         end
         default: if (m_bready) write_q <= StFree;
@@ -155,7 +166,7 @@ module board #(
   assign m_arready = read_q == StFree;
   assign m_rvalid  = read_q == StAnswer;
   assign m_rlast   = read_left_q == '0;
-  assign m_rresp   = !read_inside_q ? DecodeError : on_read == Okay ? 2'b00 : SlaveError;
+  assign m_rresp   = !read_inside_q ? DecodeError : on_read_q == Okay ? 2'b00 : SlaveError;
 
   always_ff @(posedge clk) begin
     if (rst) read_q <= StFree;
@@ -171,7 +182,7 @@ module board #(
         end
         StWait: begin
           read_wait_q <= read_wait_q - 1'b1;
-          if (on_read == Silence) read_wait_q <= Latency;
+          if (on_read_q == Silence) read_wait_q <= Latency;
           else if (read_wait_q == '0) begin
             read_q  <= StAnswer;
             m_rdata <= memory[read_index_q];
@@ -189,7 +200,7 @@ module board #(
   end
 
   logic memory_busy;
-  assign memory_busy = (write_q != StFree && on_write != Silence) || (read_q != StFree && on_read != Silence);
+  assign memory_busy = (write_q != StFree && on_write_q != Silence) || (read_q != StFree && on_read_q != Silence);
 
   // ---- the front end -----------------------------------------------------------------------------------------------
 
@@ -204,7 +215,7 @@ module board #(
   ) frontend (
       .clk,
       .rst,
-      .free_run,
+      .free_run         (free_run_q),
       .s_axis_adc_tdata (sample),
       .s_axis_adc_tvalid(sample_valid),
       .m_axis_dac_tdata (dac),
