@@ -8,7 +8,6 @@ from voxpath.errors import BoardError
 from voxpath.speech import turn as turns
 from voxpath.speech.endpoint import FixedSilence
 from voxpath.speech.turn import Chain, Watcher
-from voxpath.timing.clock import BoardClock
 
 # 20 times real time in these tests: an engine that takes 1 ms here takes 20 ms of the board's time.
 
@@ -39,7 +38,6 @@ class Talk:
             self.voice,
             endpoint=FixedSilence(silence_ms),
             speculate=speculate,
-            clock=BoardClock(board, live=False),
             watcher=self.notes,
             on_turn=self.turns.append,
         )

@@ -11,7 +11,6 @@ from voxpath.errors import VoxpathError
 from voxpath.sources import BOARD_RATE, Clip, with_room
 from voxpath.speech.think import DEFAULT_SYSTEM
 from voxpath.speech.turn import Chain, Turn, Watcher
-from voxpath.timing.clock import BoardClock
 from voxpath.timing.records import Record, Records, Spoken
 from voxpath.timing.report import Report
 
@@ -33,7 +32,6 @@ class Talk:
         endpoint,
         speculate: bool = True,
         system: str = DEFAULT_SYSTEM,
-        live: bool = True,
         watcher: Watcher | None = None,
         report: Report | None = None,
         finished=lambda record: None,
@@ -49,7 +47,6 @@ class Talk:
             endpoint=endpoint,
             speculate=speculate,
             system=system,
-            clock=BoardClock(board, live=live),
             watcher=watcher,
             on_turn=self._turn_closed,
         )

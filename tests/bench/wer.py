@@ -36,15 +36,11 @@ def through_rtl(board, clip: Clip) -> np.ndarray:
     raise SystemExit("The board ended before the clip did.")
 
 
-def cuts(clip: Clip, longest_s: float = 20.0) -> list[tuple[int, int]]:
-    """Where to cut a clip for the recogniser's window: spans of samples at 48 kHz that end in pauses."""
-    ends, start = [], 0
-    middles = [int((a + b) / 2 * BOARD_RATE) for a, b in sources.pauses(clip.pcm, BOARD_RATE, 0.25)]
-    for here, following in zip(middles, [*middles[1:], len(clip.pcm)], strict=True):
-        if following - start > longest_s * BOARD_RATE:
-            ends.append((start, here))
-            start = here
-    return [*ends, (start, len(clip.pcm))]
+def cuts(clip: Clip) -> list[tuple[int, int]]:
+    """Spans of samples at 48 kHz from the middle of one pause to that of the next: what the chain takes for turns."""
+    middles = [int((start + end) / 2 * BOARD_RATE) for start, end in sources.pauses(clip.pcm, BOARD_RATE)]
+    edges = [0, *middles, len(clip.pcm)]
+    return list(zip(edges, edges[1:], strict=False))
 
 
 def main() -> int:

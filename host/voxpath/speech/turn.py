@@ -28,7 +28,6 @@ from voxpath.speech.recognise import Recognition, words
 from voxpath.speech.speak import LeadTrimmer
 from voxpath.speech.stage import Stage
 from voxpath.speech.think import DEFAULT_SYSTEM, Thinker
-from voxpath.timing.clock import BoardClock
 
 STUCK_S = 3.0  # a reply, or a step of one, that takes longer than this ends its turn with an error
 DEAD_S = 1.0  # a board that sends no frame for this long is dead
@@ -124,14 +123,12 @@ class Chain:
         endpoint: FixedSilence,
         speculate: bool = True,
         system: str = DEFAULT_SYSTEM,
-        clock: BoardClock | None = None,
         watcher: Watcher | None = None,
         on_turn: Callable[[Turn], None] = lambda turn: None,
     ) -> None:
         self._board, self._recogniser, self._voice = board, recogniser, voice
         self._thinker = Thinker(language, system)
         self._speculate = speculate
-        self._clock = clock or BoardClock(board)
         self._watcher = watcher or Watcher()
         self._on_turn = on_turn
         self.listener = Listener(endpoint)
@@ -228,7 +225,7 @@ class Chain:
         utterance = self.listener.utterance
         self._watcher.level(frame, self.listener.state)
         if signal is Signal.PAUSE and self._speculate:
-            self._speculation = Recognition(utterance.pcm(), self._clock.now())
+            self._speculation = Recognition(utterance.pcm(), self._now())
             self._stages["recognise"].put(self._speculation)
         elif signal in (Signal.RESUMED, Signal.NOISE):
             self._drop_speculation()
@@ -246,11 +243,11 @@ class Chain:
 
     def _commit(self) -> None:
         """The speaker has finished: open a turn with the speculation, or with a recognition of the whole."""
-        now = self._clock.now()
+        now = self._now()
         utterance = self.listener.finished
         turn = Turn(self._turns, utterance)
         self._turns += 1
-        turn.uncertainty_ns = self._clock.uncertainty_ns
+        turn.uncertainty_ns = self._board.time()[1]
         turn.times |= {
             "speech_start": utterance.speech_start_ns,
             "speech_end": utterance.speech_end_ns,
@@ -294,7 +291,7 @@ class Chain:
 
     def _recognise(self, recognition: Recognition) -> None:
         text = words(self._recogniser.transcribe(recognition.pcm, cancel=recognition.cancel).text)
-        final_ns = self._clock.now()
+        final_ns = self._now()
         with self._lock:
             recognition.text, recognition.final_ns = text, final_ns
             committed = recognition.turn is not None
@@ -402,18 +399,18 @@ class Chain:
                 self._wait(turn)
             if turn.cancel.is_set:
                 raise Cancelled
-            turn.board_reply.write(piece)
             self._stamp(turn, "handed_to_board")
+            turn.board_reply.write(piece)
             turn.pcm.append(piece)
             turn.progress = time.monotonic()
 
     def _play_out(self, turn: Turn) -> None:
         """Wait until the last sample has been heard."""
         reply = turn.board_reply
-        limit_ns = self._clock.now() + int((reply.buffered() / turn.rate + 1.0) * 1e9)
+        limit_ns = self._now() + int((reply.buffered() / turn.rate + 1.0) * 1e9)
         while "last" not in reply.times:
             self._wait(turn)
-            if self._clock.now() > limit_ns:
+            if self._now() > limit_ns:
                 raise BoardError("the board did not report the end of the reply")
 
     @staticmethod
@@ -440,9 +437,13 @@ class Chain:
 
     # ---- the end of a turn -----------------------------------------------------------------------------------------
 
+    def _now(self) -> int:
+        """Board time of this moment: everything received was before it, everything done now comes after."""
+        return self._board.time()[0]
+
     def _stamp(self, turn: Turn, moment: str) -> None:
         if moment not in turn.times:
-            turn.times[moment] = self._clock.now()
+            turn.times[moment] = self._now()
 
     def _stage_failed(self, turn: Turn, error: Exception) -> None:
         if isinstance(error, Cancelled):
