@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+
 from voxpath.engines.cancel import Cancel, Cancelled
 
 

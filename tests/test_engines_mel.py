@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from voxpath.engines.mel import HOP, RATE, WINDOW, log_mel, mel_filters
 
 

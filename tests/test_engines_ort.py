@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+
 from voxpath import models
 from voxpath.engines import ort
 from voxpath.engines.cancel import Cancel, Cancelled
@@ -240,7 +241,7 @@ def test_a_long_sentence_comes_in_chunks_that_join_without_a_click(voice, monkey
     monkeypatch.setattr(hibari, "CHUNKS", (10_000,))
     whole = np.concatenate(list(voice.speak(text)))
     assert len(sound) == len(whole)
-    # The 8-bit products differ a little, and the pulses' phase drifts with the pitch: the loudness of each 10 ms does not.
+    # The 8-bit products differ a little, and so the pulses' phase drifts: the loudness of each 10 ms does not.
     frames = len(whole) // 240
     levels = [
         np.log(np.square(x[: frames * 240].reshape(frames, 240)).mean(1) + 100) for x in (sound, whole.astype(float))

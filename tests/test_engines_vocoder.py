@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hibari import dsp
+
 from voxpath.engines.vocoder import BINS, HOP, Frames, Vocoder
 
 FRAMES = 60

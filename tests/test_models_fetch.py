@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from voxpath.errors import ModelError
 from voxpath.models import fetch
 

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+
 from voxpath.engines.ort.hibari import HALO
 from voxpath.errors import ModelError
 from voxpath.models import hibari

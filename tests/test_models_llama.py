@@ -4,6 +4,7 @@ import gguf
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Kind
+
 from voxpath.engines import ort
 from voxpath.engines.cancel import Cancel, Cancelled
 from voxpath.errors import ModelError

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import onnxruntime
 import pytest
+
 from voxpath.errors import ModelError
 from voxpath.models import ctranslate2, whisper
 

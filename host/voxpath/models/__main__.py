@@ -12,26 +12,28 @@ from voxpath.models import fetch, recordings
 
 def prepare(console: Console | None = None) -> None:
     """Fetch and convert the defaults under a progress bar; nothing is shown where nothing is to be done."""
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-    ]
-    with Progress(*columns, console=console or Console(stderr=True)) as bars:
-        tasks: dict[str, int] = {}
+    percentage = TextColumn("{task.percentage:>3.0f}%")
+    columns = [TextColumn("{task.description}"), BarColumn(), percentage, TimeElapsedColumn()]
+    bars = Progress(*columns, console=console or Console(stderr=True))
+    tasks: dict[str, int] = {}
 
-        def show(label: str, done: float) -> None:
-            if label not in tasks:
-                for task in tasks.values():
-                    bars.update(task, completed=1.0)
-                tasks[label] = bars.add_task(label, total=1.0)
-            bars.update(tasks[label], completed=done)
-
-        for step in (models.default_asr, models.default_llm, models.default_tts, recordings.two_cities):
-            step(show)
+    def finish() -> None:
         for task in tasks.values():
             bars.update(task, completed=1.0)
+
+    def show(label: str, done: float) -> None:
+        bars.start()
+        if label not in tasks:
+            finish()
+            tasks[label] = bars.add_task(label, total=1.0)
+        bars.update(tasks[label], completed=done)
+
+    try:
+        for step in (models.default_asr, models.default_llm, models.default_tts, recordings.two_cities):
+            step(show)
+        finish()
+    finally:
+        bars.stop()
 
 
 def main() -> int:
