@@ -33,7 +33,8 @@ def prepare(console: Console | None = None) -> None:
             step(show)
         finish()
     finally:
-        bars.stop()
+        if tasks:  # stopping what never started prints an empty line
+            bars.stop()
 
 
 def main() -> int:
