@@ -396,7 +396,7 @@ class Chain:
         for start in range(0, len(chunk), int(PIECE_S * rate)):
             piece = chunk[start : start + int(PIECE_S * rate)]
             while turn.board_reply.buffered() > AHEAD_S * rate:
-                self._wait(turn)
+                self._wait(turn, PIECE_S / 4)
             if turn.cancel.is_set:
                 raise Cancelled
             self._stamp(turn, "handed_to_board")
@@ -409,16 +409,16 @@ class Chain:
         reply = turn.board_reply
         limit_ns = self._now() + int((reply.buffered() / turn.rate + 1.0) * 1e9)
         while "last" not in reply.times:
-            self._wait(turn)
+            self._wait(turn, 0.005)
             if self._now() > limit_ns:
                 raise BoardError("the board did not report the end of the reply")
 
     @staticmethod
-    def _wait(turn: Turn) -> None:
+    def _wait(turn: Turn, seconds: float) -> None:
         if turn.cancel.is_set:
             raise Cancelled
         turn.progress = time.monotonic()
-        time.sleep(0.005)
+        time.sleep(seconds)
 
     def _silence(self, turn: Turn) -> None:
         """Stop the turn's reply unless it has ended; safe to call twice and from any thread."""
