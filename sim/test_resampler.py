@@ -132,9 +132,9 @@ async def matches_the_golden_model_with_pauses_on_both_sides(dut):
     up, down, coefficients = configuration()
     bench = Bench(dut)
     await bench.start()
-    for seed, (idle, stall) in enumerate([(0, 0), (0.9, 0), (0, 0.95), (0.8, 0.8)]):
+    for seed, (idle, stall) in enumerate([(0, 0), (0, 0.95), (0.9, 0.5)]):
         rng = random.Random(seed)
-        pcm = stimulus(np.random.default_rng(seed), 300)
+        pcm = stimulus(np.random.default_rng(seed), 200)
         dut.clear.value = 1
         await RisingEdge(dut.clk)
         dut.clear.value = 0
@@ -148,7 +148,7 @@ async def first_output_of_an_input_is_within_the_cycle_budget(dut):
     up, down, coefficients = configuration()
     bench = Bench(dut)
     await bench.start()
-    pcm = stimulus(np.random.default_rng(7), 150)
+    pcm = stimulus(np.random.default_rng(7), 100)
     out = await bench.transfer(pcm, -(-len(pcm) * up // down), rng=random.Random(7))
     first = {}
     for _, user, cycle in out:
@@ -170,9 +170,9 @@ async def clear_forgets_history_phase_and_an_output_that_waits(dut):
     bench = Bench(dut)
     await bench.start()
     rng = random.Random(3)
-    for cut in (1, 2, 61, 100):
+    for cut in (1, 2, 70):
         dut.m_axis_tready.value = 0
-        pcm = stimulus(np.random.default_rng(cut), 120)
+        pcm = stimulus(np.random.default_rng(cut), 80)
         await bench.transfer(pcm[:cut], max(0, -(-cut * up // down) - 1), rng=rng)
         for _ in range(rng.randrange(80)):
             await RisingEdge(dut.clk)
