@@ -6,6 +6,7 @@ import time
 from types import SimpleNamespace
 
 import numpy as np
+
 from voxpath.engines.cancel import Cancelled
 from voxpath.link.frame import OFFSET, ONSET, PLAYBACK, SPEECH, Frame
 

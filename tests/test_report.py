@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import soundfile
 from rich.console import Console
+
 from test_timing_records import Board, label, turn
 from voxpath.errors import VoxpathError
 from voxpath.timing import report

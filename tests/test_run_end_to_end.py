@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import soundfile
+
 from voxpath import cli
 from voxpath.speech import turn as turns
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+
 from voxpath import cli
 from voxpath.errors import VoxpathError
 

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 import soundfile
+
 from doubles import FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath import cli
 from voxpath.errors import BoardError

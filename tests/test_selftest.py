@@ -3,8 +3,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from doubles import frame
 from rich.console import Console
+
+from doubles import frame
 from voxpath import selftest
 from voxpath.boards import registers
 from voxpath.errors import BoardError

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 import soundfile
+
 from voxpath import sources
 from voxpath.errors import SourceError
 from voxpath.sources import Clip, Label

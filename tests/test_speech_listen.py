@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from doubles import HOP_NS, frame
 from voxpath.errors import VoxpathError
 from voxpath.link.frame import OFFSET, ONSET, SPEECH

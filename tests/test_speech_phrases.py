@@ -1,6 +1,7 @@
 import random
 
 import pytest
+
 from voxpath.speech.phrases import PhraseCutter
 
 

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from voxpath.timing.records import Records, Spoken, distribution
 
 MS = 1_000_000

@@ -1,6 +1,7 @@
 """A simulated board that does not keep the wall's pace must not give a figure that counts."""
 
 import numpy as np
+
 from doubles import FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath.boards import open_board
 from voxpath.sources import BOARD_RATE, labelled

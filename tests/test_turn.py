@@ -3,6 +3,7 @@ import time
 
 import numpy as np
 import pytest
+
 from doubles import HOP_NS, Deaf, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath.errors import BoardError
 from voxpath.speech import turn as turns

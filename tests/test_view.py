@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+
 from voxpath.timing.records import Record
 from voxpath.view import View, level_db, meter
 

@@ -11,6 +11,7 @@ import sys
 import jiwer
 from rich.console import Console
 from sentences import evaluation, plain, reading_phrases
+
 from voxpath import cli
 from voxpath.speech.endpoint import parse_endpoint
 from voxpath.speech.think import DEFAULT_SYSTEM

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+
 from voxpath import sources
 from voxpath.models import recordings
 from voxpath.sources import BOARD_RATE, Clip, Label

@@ -12,6 +12,7 @@ import numpy as np
 import soxr
 from rich.console import Console
 from sentences import evaluation, plain, reading
+
 from voxpath import cli, sources
 from voxpath.boards import open_board
 from voxpath.models import recordings
