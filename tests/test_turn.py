@@ -245,6 +245,26 @@ def test_stopping_in_the_middle_of_a_reply_closes_the_turn():
     assert "stopped" in board.replies[0].times and turn.times["reply_end"] == board.replies[0].times["stopped"]
 
 
+def test_stopping_waits_until_the_engines_have_left_their_networks():
+    inside = []
+
+    class Busy(FakeRecogniser):
+        def transcribe(self, pcm, prompt=None, cancel=None):
+            inside.append(True)
+            time.sleep(0.3)
+            inside.pop()
+            return super().transcribe(pcm, prompt, cancel)
+
+    talk = Talk(FakeBoard([(0.5, 1.0)]), Busy("so"))
+    talk.chain.start()
+    deadline = time.monotonic() + 5
+    while not inside and time.monotonic() < deadline:
+        time.sleep(0.002)
+    talk.chain.stop()
+    talk.board.close()
+    assert not inside
+
+
 def test_lost_frames_do_not_end_the_stream():
     talk = Talk(FakeBoard([(0.5, 1.5)], skip=range(200, 220)))
     (turn,) = talk.run()

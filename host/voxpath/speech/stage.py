@@ -29,9 +29,11 @@ class Stage:
     def __init__(self, name: str, work: Callable[[Any], None], failed: Callable[[Any, Exception], None]) -> None:
         self._name, self._work, self._failed = name, work, failed
         self._inbox: queue.SimpleQueue = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        threading.Thread(target=self._run, args=(self._inbox,), name=self._name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, args=(self._inbox,), name=self._name, daemon=True)
+        self._thread.start()
 
     def put(self, item: Any) -> None:
         self._inbox.put(item)
@@ -44,6 +46,11 @@ class Stage:
     def stop(self) -> None:
         """Let the thread end after what it is doing; does not wait."""
         self._inbox.put(None)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread's end: a network that still runs while the interpreter ends would bring it down."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(seconds)
 
     def _run(self, inbox: queue.SimpleQueue) -> None:
         be_nice()

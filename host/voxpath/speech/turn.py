@@ -178,6 +178,8 @@ class Chain:
             time.sleep(0.01)
         if (turn := self._turn) is not None:
             self._close(turn)
+        for stage in self._stages.values():
+            stage.join(2.0)
 
     def check(self) -> None:
         """Raise BoardError if the board has died; end a turn that has made no progress for too long."""
