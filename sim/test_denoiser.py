@@ -6,9 +6,10 @@ import random
 import cocotb
 import numpy as np
 import pytest
-from bench import simulate
 from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge
+
+from bench import simulate
 from golden.denoiser import denoise
 
 BUDGET = 32  # cycles a sample

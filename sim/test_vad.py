@@ -6,13 +6,14 @@ import random
 import cocotb
 import numpy as np
 import pytest
-from bench import ROOT, simulate
 from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
+from scipy.signal import fftconvolve
+
+from bench import ROOT, simulate
 from golden.resampler import resample
 from golden.vad import Settings, detect, log2
-from scipy.signal import fftconvolve
 
 BUDGET = 8  # cycles from a block's last sample to the decision
 RATE = 16_000
