@@ -80,7 +80,9 @@ struct Counters {
 
 class Board {
  public:
-  Board() : top_(new Vboard(&context_)), dac_(kDacHistory), wall_(kWallHistory) {
+  Board() : dac_(kDacHistory), wall_(kWallHistory) {
+    context_.threads(1);  // no pool of idle workers
+    top_ = std::make_unique<Vboard>(&context_);
     static_assert(sizeof(top_->rootp->board__DOT__memory) == kMemoryBytes);
     std::memset(memory(), 0, kMemoryBytes);
     top_->clk = 0;
@@ -96,7 +98,8 @@ class Board {
 
   ~Board() {
     stop();
-    top_->final();
+    Verilated::threadContextp(&context_);  // else it unregisters from the board that this thread made last
+    top_.reset();
   }
 
   // Beats of 128 bits lie in the simulator's memory as they do in a little-endian machine's.

@@ -26,7 +26,6 @@ VERSION_MAJOR = 1
 BACKLOG = 256
 
 _EVENTS = ("reply_started", "reply_ended", "underrun", "stopped", "low_water")
-_HEARTBEAT_S = 0.1
 _WAIT_MS = 20
 # An onset or offset that its register says was longer ago than this (ns) is not the one that the frame announces.
 _PLAUSIBLE_NS = 2_000_000_000
@@ -37,7 +36,8 @@ class Service:
 
     `capture` and `play` are (writable buffer, address that the board knows it by). `wait_irq(timeout_ms)` returns True
     when the interrupt line is up, False after the time; it raises BoardError when the board is dead. `wake()` makes it
-    return now and from now on.
+    return now and from now on. The board is told every `heartbeat_s` that the host lives; it must hear that within half
+    a second of its own time.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Service:
         wake: Callable[[], None],
         *,
         time_locked: bool,
+        heartbeat_s: float = 0.1,
     ):
         self.access = access
         self.tracker = SequenceTracker()
@@ -58,6 +59,7 @@ class Service:
         self._wait_irq = wait_irq
         self._wake = wake
         self._time_locked = time_locked
+        self._heartbeat_s = heartbeat_s
         self._frames = Channel()
         self._events = Channel()
         self._closing = threading.Event()
@@ -169,7 +171,7 @@ class Service:
     def _beat(self):
         self._beats = (self._beats + 1) & 0xFFFFFFFF
         self.access.write(registers.HEARTBEAT, self._beats)
-        self._beat_due = time.monotonic() + _HEARTBEAT_S
+        self._beat_due = time.monotonic() + self._heartbeat_s
 
     def _take_events(self):
         access = self.access

@@ -38,8 +38,8 @@ class SimBoard:
     """A board that needs no hardware; see `Board` for the common interface.
 
     `pace` is board seconds a wall second; 0 runs as fast as frames are taken, for work in which time does not matter.
-    `speed` chooses which clock cycles are run ("cycle", "slow", "skip"); what comes out is the same. `loopback` leads the
-    DAC back into the ADC. `throttle` < 1 makes the board too slow on purpose. `progress` gets the lines of a build.
+    `speed` chooses which clock cycles are run ("cycle", "slow", "skip"); what comes out is the same. `loopback` leads
+    the DAC back into the ADC. `throttle` < 1 makes the board too slow on purpose. `progress` gets the lines of a build.
     """
 
     name = "sim"
@@ -80,6 +80,7 @@ class SimBoard:
             model.wait_irq,
             model.wake,
             time_locked=self._pace == 1.0,
+            heartbeat_s=0.1 / self._pace if self._pace else 0.0,
         )
         service.start()
         model.start(self._pace, self._throttle)

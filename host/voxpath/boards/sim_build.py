@@ -32,7 +32,9 @@ _VERILATOR = [
     *("-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-WIDTH"),
     *("--top-module", "board", "-o", LIBRARY),
 ]
-_COMPILER = "-std=c++20 -O3 -march=native -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-plt"
+_COMPILER = (
+    "-std=c++20 -march=native -fno-tree-slp-vectorize -fPIC -fvisibility=hidden -fno-semantic-interposition -fno-plt"
+)
 _LINKER = "-shared -pthread"
 
 
@@ -137,7 +139,7 @@ def _build(scratch: Path, folder: Path):
     _run(
         [
             *(str(tools / "verilator"), *_VERILATOR, f'-GFILTERS="{folder}/"', "-j", str(min(4, os.cpu_count() or 1))),
-            *("-CFLAGS", _COMPILER, "-LDFLAGS", _LINKER, "-MAKEFLAGS", "-s"),
+            *("-CFLAGS", _COMPILER, "-LDFLAGS", _LINKER, "-MAKEFLAGS", "-s OPT_FAST=-O3 OPT_SLOW=-O1 OPT_GLOBAL=-O1"),
             *("--Mdir", str(scratch / "model"), str(ROOT / "sim/board/board.cpp"), *map(str, rtl)),
         ],
         environment,
