@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 import cocotb
 import numpy as np
 import pytest
-from bench import ROOT, simulate
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge, Timer
 from cocotb.utils import get_sim_time
-from golden.playback import KINDS, RATES, SLOT_BYTES, UNITY, Event, Playback, Slot
 from scipy.signal import resample_poly
 from scipy.signal.windows import blackmanharris
+
+from bench import ROOT, simulate
+from golden.playback import KINDS, RATES, SLOT_BYTES, UNITY, Event, Playback, Slot
 
 FILTERS = ROOT / "fpga" / "filters"
 TABLES = [FILTERS / "interpolate_16k_48k.hex", FILTERS / "interpolate_24k_48k.hex"]

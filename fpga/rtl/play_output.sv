@@ -110,7 +110,7 @@ module play_output #(
   logic zero_q;  // a zero is handed over
   logic close_q;  // the ticket ends
 
-  // ---- what the front slot is ----------------------------------------------------------------------------------------
+  // ---- what the front slot is -------------------------------------------------------------------------------------
 
   logic [31:0] head_ticket, head_position, head_number, head_age;
   logic [6:0] head_n;
@@ -131,7 +131,7 @@ module play_output #(
   assign slot_beat     = in_slot_q ? 4'd1 + index_q[6:3] : 4'd0;
   assign used          = in_slot_q ? index_q : 7'd0;
 
-  // ---- decisions of a tick -------------------------------------------------------------------------------------------
+  // ---- decisions of a tick ----------------------------------------------------------------------------------------
 
   logic stop_now, new_input, tail_zero, from_slot, from_head, starve;
   logic end_by_other, hold, orphan, wrong_rate, end_empty, enter, opens, closes;
@@ -158,7 +158,7 @@ module play_output #(
   assign flush = state_q == StLook && stop_now;
   assign bad_slot = wrong_rate || (orphan && !stopped_q);
 
-  // ---- filter and gain -------------------------------------------------------------------------------------------------
+  // ---- filter and gain --------------------------------------------------------------------------------------------
 
   logic push_valid, push_ready, pushed, take, filter_busy, gain_busy;
   logic filtered_valid, filtered_ready;
@@ -202,7 +202,7 @@ module play_output #(
       .busy         (gain_busy)
   );
 
-  // ---- state -----------------------------------------------------------------------------------------------------------
+  // ---- state ------------------------------------------------------------------------------------------------------
 
   logic slot_ends, heard, low;
   logic [31:0] waiting;
@@ -349,7 +349,7 @@ module play_output #(
     end
   end
 
-  // ---- events ----------------------------------------------------------------------------------------------------------
+  // ---- events -----------------------------------------------------------------------------------------------------
 
   logic now;
   assign event_ticket = ticket_q;

@@ -94,7 +94,7 @@ module play_reader #(
   logic drop_q;  // the burst under way will not be kept
   logic error_q, malformed_q;
 
-  // ---- window ----------------------------------------------------------------------------------------------------------
+  // ---- window -----------------------------------------------------------------------------------------------------
 
   logic [64:0] window_end;
   logic window_ok, wanted, start;
@@ -105,7 +105,7 @@ module play_reader #(
   assign start = state_q == StIdle && wanted && window_ok && !dead_q && !flush && !count_q[BufferW];
   assign window_fault = wanted && !window_ok;
 
-  // ---- one burst at a time ---------------------------------------------------------------------------------------------
+  // ---- one burst at a time ----------------------------------------------------------------------------------------
 
   logic beat, last_beat, keep, malformed_d, error_d;
   logic [15:0] header_n;
@@ -167,7 +167,7 @@ module play_reader #(
     end
   end
 
-  // ---- buffer of whole slots -------------------------------------------------------------------------------------------
+  // ---- buffer of whole slots --------------------------------------------------------------------------------------
 
   logic [127:0] buffer[BUFFERED*16];
   logic [6:0] fill_n_q;

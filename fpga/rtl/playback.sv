@@ -85,7 +85,7 @@ module playback #(
   // cycles: the one under way and the one just published.
   localparam int ReleaseTicks = 4;
 
-  // ---- head ------------------------------------------------------------------------------------------------------------
+  // ---- head -------------------------------------------------------------------------------------------------------
 
   logic head_possible;
   logic [31:0] head_q;
@@ -99,7 +99,7 @@ module playback #(
     else if (head_write && head_possible) head_q <= head_value;
   end
 
-  // ---- stop: what had been published by then is not played -------------------------------------------------------------
+  // ---- stop: what had been published by then is not played --------------------------------------------------------
 
   logic stop_pending_q, flush;
   logic [31:0] stop_to_q, limit;
@@ -118,7 +118,7 @@ module playback #(
     end
   end
 
-  // ---- release -----------------------------------------------------------------------------------------------------------
+  // ---- release ----------------------------------------------------------------------------------------------------
 
   logic [31:0] release_q[ReleaseTicks];
 
@@ -131,7 +131,7 @@ module playback #(
     end
   end
 
-  // ---- reading, playing, reporting -------------------------------------------------------------------------------------
+  // ---- reading, playing, reporting --------------------------------------------------------------------------------
 
   logic slot_valid, slot_pop, reader_bad_slot, output_bad_slot, reader_busy, output_busy;
   logic [  3:0] slot_beat;
