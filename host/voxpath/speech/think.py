@@ -9,14 +9,15 @@ from voxpath.engines.cancel import Cancel
 DEFAULT_SYSTEM = "You are a friendly voice assistant. Answer in plain English, in one short sentence."
 REPLY_TOKENS = 60
 REPLY_SENTENCES = 2
-HISTORY_TURNS = 6
+# A longer conversation is cut to its newest half at once: what follows a cut must be read again by the model.
+HISTORY_TURNS = 12
 
 
 class Thinker:
     """Keeps the conversation and answers the next thing said.
 
     The context already holds everything up to the place where the user's words go, so that an answer waits only for
-    those words (`prepare`). History is the last `HISTORY_TURNS` exchanges.
+    those words (`prepare`). History is the last `HISTORY_TURNS` exchanges or fewer.
     """
 
     def __init__(self, language, system: str = DEFAULT_SYSTEM) -> None:
@@ -25,9 +26,9 @@ class Thinker:
         self._history: list[tuple[str, str]] = []
         self._context = language.open()
 
-    def prepare(self) -> None:
+    def prepare(self, cancel: Cancel | None = None) -> None:
         """Read the system prompt and the history into the context: called while nothing waits for an answer."""
-        self._hold(self._prefix())
+        self._hold(self._prefix(), cancel)
 
     def answer(self, text: str, cancel: Cancel) -> Iterator[str]:
         """Write the reply to `text`: pieces of text as they come, at most two sentences. May raise Cancelled."""
@@ -51,8 +52,10 @@ class Thinker:
                 break
 
     def remember(self, text: str, reply: str) -> None:
-        """Keep an exchange; the oldest goes when there are too many."""
-        self._history = [*self._history, (text, reply)][-HISTORY_TURNS:]
+        """Keep an exchange; the oldest go when there are too many."""
+        self._history.append((text, reply))
+        if len(self._history) > HISTORY_TURNS:
+            del self._history[: -HISTORY_TURNS // 2]
 
     def renew(self) -> None:
         """Start over with a fresh context, history kept: after a run that hangs."""

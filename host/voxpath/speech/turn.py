@@ -139,6 +139,7 @@ class Chain:
         self._hearing = threading.Lock()  # held while a frame is taken in, so that `idle` sees no half-made turn
         self._detected: deque = deque()
         self._running = False
+        self._stopping = Cancel()
         self._last_frame = time.monotonic()
         self._board_error: BoardError | None = None
         self._stages = {
@@ -168,6 +169,7 @@ class Chain:
     def stop(self) -> None:
         """End every thread; an open turn is cut off and closed. The board is closed by its owner, after this."""
         self._running = False
+        self._stopping.set()
         turn = self._turn
         if turn is not None:
             turn.cancel.set()
@@ -340,7 +342,7 @@ class Chain:
             turn.phrases.put(None)
             if turn.reply.strip() and not turn.withdrawn:
                 self._thinker.remember(turn.transcript, turn.reply.strip())
-        self._thinker.prepare()
+        self._thinker.prepare(self._stopping)
 
     def _say(self, turn: Turn, phrases: list[str]) -> None:
         for phrase in phrases:
