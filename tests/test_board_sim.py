@@ -188,7 +188,7 @@ def test_a_click_is_heard_at_the_time_that_the_source_was_given(quick):
 
 def test_frames_follow_each_other_without_gap(quick):
     quick.play_source(noise(48_000))
-    frames = take(quick, 300)
+    frames = take(quick, 301)[1:]  # the very first begins before the clock does
     assert {b.sequence - a.sequence for a, b in zip(frames, frames[1:], strict=False)} == {1}
     assert {b.capture_ns - a.capture_ns for a, b in zip(frames, frames[1:], strict=False)} == {4_000_000}
     assert quick.tracker.link_lost == quick.tracker.crc_errors == quick.tracker.ring_lost == 0

@@ -2,6 +2,7 @@
 // wall clock. The C functions at the end are the whole interface; everything else is hidden.
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -38,6 +39,7 @@ constexpr uint64_t kTicksPerStep = 48;            // one millisecond: what runs 
 constexpr uint64_t kTicksPerHop = 192;            // one frame of 4 ms
 constexpr uint64_t kDacCycles = 64;               // a tick's DAC sample comes no later than this
 constexpr uint64_t kStuckCycles = 1'000'000;      // busy for longer than this never ends
+constexpr int64_t kHopeless = 500'000'000;        // ns of lag from which the board no longer insists on its time
 constexpr uint32_t kMemoryBytes = 0x40000;        // as in board.sv; rings at 0x10000 and 0x30000
 constexpr size_t kDacHistory = kRate * 60 * 15;   // samples that can be read back: a quarter of an hour
 constexpr size_t kWallHistory = 1000 * 60 * 60;   // milliseconds whose wall time is remembered: an hour
@@ -325,11 +327,15 @@ class Board {
     irq_changed_.notify_all();
   }
 
-  // Above the chain's threads: what is late here is late for ever. Without the right to it, go on as we are.
-  static void raise_priority() {
+  // Above the chain's threads. A live board must have its millisecond when it is due, which the ordinary scheduler does
+  // not grant even to the nicest priority; where the right to more is missing, go on as we are.
+  static void raise_priority(bool punctual) {
     pthread_setname_np(pthread_self(), "voxpath-rtl");
-    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -10);
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+    sched_param param{};
+    param.sched_priority = punctual ? sched_get_priority_min(SCHED_RR) : 0;
+    if (pthread_setschedparam(pthread_self(), punctual ? SCHED_RR : SCHED_OTHER, &param) != 0 || !punctual)
+      setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -10);
   }
 
   void step() {
@@ -343,7 +349,8 @@ class Board {
 
   void live(double pace, double throttle) {
     const double step_ns = 1e6 / pace;
-    raise_priority();
+    bool punctual = speed_ == Speed::idle_skip;  // the other speeds would keep a core to themselves
+    raise_priority(punctual);
     const int64_t origin = started_;
     for (uint64_t steps = 1; running_ && !stuck_; ++steps) {
       const int64_t due = origin + static_cast<int64_t>(steps * step_ns);
@@ -352,12 +359,13 @@ class Board {
       step();
       lag_ns_ = wall_now() - due;
       if (lag_ns_ > lag_max_ns_) lag_max_ns_ = lag_ns_.load();
+      if (punctual && lag_ns_ > kHopeless) raise_priority(punctual = false);
       if (throttle < 1) sleep_until(began + static_cast<int64_t>(step_ns / throttle));
     }
   }
 
   void virtual_time() {
-    raise_priority();
+    raise_priority(false);
     while (running_ && !stuck_) {
       {
         std::unique_lock<std::mutex> lock(irq_mutex_);
