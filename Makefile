@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 help:
 	@echo "make run            answer a recorded question through the simulated board (ARGS='...' for host/run.py)"
-	@echo "make test           run every test: pytest sim/ tests/"
+	@echo "make test           run every test: pytest sim/ and pytest tests/"
 	@echo "make bench          measure response time, word error rate and the board's speed"
 	@echo "make lint           ruff, verible and verilator over all sources"
 	@echo "make format         let the formatters rewrite the sources"
@@ -46,7 +46,8 @@ run: setup
 
 test: setup
 	@$(PY) -m voxpath.models
-	@$(PY) -m pytest -q sim/ tests/
+	@$(PY) -m pytest -q -n auto sim/
+	@$(PY) -m pytest -q tests/
 
 bench: setup
 	@$(PY) tests/bench/response.py
