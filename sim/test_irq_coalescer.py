@@ -3,8 +3,9 @@
 import random
 
 import cocotb
-from bench import simulate
 from cocotb.triggers import ReadOnly, Timer
+
+from bench import simulate
 
 TICK_NS = 20_833
 

@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import cocotb
 import pytest
-from bench import simulate
 from cocotb.triggers import ReadOnly, Timer
+
+from bench import simulate
 from golden.media_clock import MediaClock
 
 

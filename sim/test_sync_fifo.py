@@ -5,9 +5,10 @@ from collections import deque
 
 import cocotb
 import pytest
-from bench import simulate
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
+
+from bench import simulate
 
 WIDTH = 24
 

@@ -6,6 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
+
 from voxpath.link import frame
 
 

@@ -4,6 +4,7 @@ import struct
 
 import numpy as np
 import pytest
+
 from voxpath.errors import BoardError
 from voxpath.link.frame import build
 from voxpath.link.ring import CaptureRing, PlaybackRing

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from voxpath.link.frame import build, parse
 from voxpath.link.tracker import SequenceTracker
 

@@ -29,6 +29,7 @@ class Player:
         self.closed = False
         self._ticket = 0
         self._reply: RingReply | None = None
+        self._stopping: deque[RingReply] = deque()  # whose stops the board has not answered yet, oldest first
 
     def start(self, rate: int) -> "RingReply":
         """A new reply at `rate` Hz. Raises BoardError if another is open or the board is closed."""
@@ -53,9 +54,19 @@ class Player:
     def notice(self, kind: str, ns: int, ticket: int, position: int):
         """Take note of a playback event."""
         with self.changed:
-            if self._reply:
+            if kind == "stopped":
+                # Every stop is answered, in order, and the answer names the ticket that was playing: one that comes
+                # after its reply had ended by itself is not for the reply that is open by now.
+                if self._stopping:
+                    self._stopping.popleft()._notice_stop(ns, ticket, position)
+            elif self._reply:
                 self._reply._notice(kind, ns, ticket, position)
             self.changed.notify_all()
+
+    def stop(self, reply: "RingReply"):
+        """Tell the board to be silent; what it answers is for `reply`."""
+        self._stopping.append(reply)
+        self.access.write(registers.PLAY_STOP, 1)
 
     def close(self):
         """No reply is open any more, and nobody waits for one."""
@@ -130,7 +141,7 @@ class RingReply:
                 self._end(0)
                 return 0
             self._last_sent = True  # whatever slot would come now is void
-            self._player.access.write(registers.PLAY_STOP, 1)
+            self._player.stop(self)
             patience = time.monotonic() + _STOP_PATIENCE
             while not self.over and time.monotonic() < patience:
                 self._player.changed.wait(0.05)
@@ -189,19 +200,20 @@ class RingReply:
         return max(0, self._read - level)
 
     def _notice(self, kind: str, ns: int, ticket: int, position: int):
-        if kind == "stopped":  # it names the ticket that was playing, which may be one before this
-            if not self.over:
-                self.times["stopped"] = ns
-                self._end(position if ticket == self.ticket else 0)
-        elif ticket != self.ticket:
+        if ticket != self.ticket:
             return
-        elif kind == "reply_started":
+        if kind == "reply_started":
             self.times["first"] = ns
         elif kind == "underrun":
             self.underruns += 1
         elif kind == "reply_ended":
             self.times["last"] = ns
             self._end(position)
+
+    def _notice_stop(self, ns: int, ticket: int, position: int):
+        if not self.over:
+            self.times["stopped"] = ns
+            self._end(position if ticket == self.ticket else 0)
 
     def _end(self, heard: int | None):
         if heard is None:
