@@ -168,10 +168,8 @@ module frontend #(
 
   // Registers are a third of the logic and idle nearly always. Their inputs are sampled and their requests queued on the
   // same clock, so that a simulator pays for all of it only around an access.
-  frontend_regs_pkg::frontend__in_t to_regs, to_regs_q;
+  frontend_regs_pkg::frontend__in_t  to_regs_q;
   frontend_regs_pkg::frontend__out_t from_regs;
-
-  always_ff @(posedge clk_regs) to_regs_q <= to_regs;
 
   logic [11:0] aw_tdata, ar_tdata;
   logic [35:0] w_tdata;
@@ -617,51 +615,51 @@ module frontend #(
   assign irq = (frames_pending && from_regs.IRQ_ENABLE.frames.value) ||
       (event_valid && from_regs.IRQ_ENABLE.events.value);
 
-  always_comb begin
-    to_regs                             = '{default: '0};
+  always_ff @(posedge clk_regs) begin
+    to_regs_q <= '{default: '0};
     // Idle is a promise: nothing is outstanding and nothing may start.
-    to_regs.STATUS.idle.next            = ring_idle && play_idle && (quiesce || (!enable_capture && !enable_playback));
-    to_regs.STATUS.speech.next          = vad_active;
-    to_regs.STATUS.playing.next         = playing;
-    to_regs.STATUS.alive.next           = alive;
-    to_regs.FAULTS.bad_tail.hwset       = faults[0];
-    to_regs.FAULTS.bad_head.hwset       = faults[1];
-    to_regs.FAULTS.window.hwset         = faults[2];
-    to_regs.FAULTS.write_error.hwset    = faults[3];
-    to_regs.FAULTS.read_error.hwset     = faults[4];
-    to_regs.FAULTS.memory_timeout.hwset = faults[5];
-    to_regs.FAULTS.heartbeat_lost.hwset = faults[6];
-    to_regs.FAULTS.hop_overrun.hwset    = faults[7];
-    to_regs.FAULTS.event_overflow.hwset = faults[8];
-    to_regs.FAULTS.bad_slot.hwset       = faults[9];
-    to_regs.TIME_NS.ns.next             = now_ns;
-    to_regs.FREE_NS.ns.next             = free_ns;
-    to_regs.CLOCK_EPOCH.count.next      = epoch;
-    to_regs.DELAY_MIXER.ns.next         = DelayMixer;
-    to_regs.DELAY_RESAMPLE.ns.next      = DelayFilter;
-    to_regs.DELAY_DENOISE.ns.next       = DelayDenoise;
-    to_regs.DELAY_INTERP.ns.next        = DelayFilter;
-    to_regs.ONSET_NS.ns.next            = onset_ns;
-    to_regs.OFFSET_NS.ns.next           = offset_ns;
-    to_regs.RING_SLOTS.count.next       = CAPTURE_SLOTS;
-    to_regs.RING_HEAD.count.next        = ring_head;
+    to_regs_q.STATUS.idle.next <= ring_idle && play_idle && (quiesce || (!enable_capture && !enable_playback));
+    to_regs_q.STATUS.speech.next <= vad_active;
+    to_regs_q.STATUS.playing.next <= playing;
+    to_regs_q.STATUS.alive.next <= alive;
+    to_regs_q.FAULTS.bad_tail.hwset <= faults[0];
+    to_regs_q.FAULTS.bad_head.hwset <= faults[1];
+    to_regs_q.FAULTS.window.hwset <= faults[2];
+    to_regs_q.FAULTS.write_error.hwset <= faults[3];
+    to_regs_q.FAULTS.read_error.hwset <= faults[4];
+    to_regs_q.FAULTS.memory_timeout.hwset <= faults[5];
+    to_regs_q.FAULTS.heartbeat_lost.hwset <= faults[6];
+    to_regs_q.FAULTS.hop_overrun.hwset <= faults[7];
+    to_regs_q.FAULTS.event_overflow.hwset <= faults[8];
+    to_regs_q.FAULTS.bad_slot.hwset <= faults[9];
+    to_regs_q.TIME_NS.ns.next <= now_ns;
+    to_regs_q.FREE_NS.ns.next <= free_ns;
+    to_regs_q.CLOCK_EPOCH.count.next <= epoch;
+    to_regs_q.DELAY_MIXER.ns.next <= DelayMixer;
+    to_regs_q.DELAY_RESAMPLE.ns.next <= DelayFilter;
+    to_regs_q.DELAY_DENOISE.ns.next <= DelayDenoise;
+    to_regs_q.DELAY_INTERP.ns.next <= DelayFilter;
+    to_regs_q.ONSET_NS.ns.next <= onset_ns;
+    to_regs_q.OFFSET_NS.ns.next <= offset_ns;
+    to_regs_q.RING_SLOTS.count.next <= CAPTURE_SLOTS;
+    to_regs_q.RING_HEAD.count.next <= ring_head;
     // An impossible count does not stay in the register.
-    to_regs.RING_TAIL.count.we          = tail_fix_q;
-    to_regs.RING_TAIL.count.next        = ring_tail;
-    to_regs.FRAMES_CAPTURED.count.next  = frames_captured;
-    to_regs.RING_LOST.count.next        = frames_lost;
-    to_regs.IRQ_STATUS.frames.next      = frames_pending;
-    to_regs.IRQ_STATUS.events.next      = event_valid;
-    to_regs.PLAY_SLOTS.count.next       = PLAY_SLOTS;
-    to_regs.PLAY_HEAD.count.we          = head_fix_q;
-    to_regs.PLAY_HEAD.count.next        = play_head;
-    to_regs.PLAY_TAIL.count.next        = play_tail;
-    to_regs.PLAY_LEVEL.samples.next     = play_level;
-    to_regs.EVENT_NS.ns.next            = event_ns;
-    to_regs.EVENT_TICKET.ticket.next    = event_ticket;
-    to_regs.EVENT_POSITION.samples.next = event_position;
-    to_regs.EVENT_KIND.kind.next        = event_kind;
-    to_regs.EVENT_KIND.count.next       = event_count;
+    to_regs_q.RING_TAIL.count.we <= tail_fix_q;
+    to_regs_q.RING_TAIL.count.next <= ring_tail;
+    to_regs_q.FRAMES_CAPTURED.count.next <= frames_captured;
+    to_regs_q.RING_LOST.count.next <= frames_lost;
+    to_regs_q.IRQ_STATUS.frames.next <= frames_pending;
+    to_regs_q.IRQ_STATUS.events.next <= event_valid;
+    to_regs_q.PLAY_SLOTS.count.next <= PLAY_SLOTS;
+    to_regs_q.PLAY_HEAD.count.we <= head_fix_q;
+    to_regs_q.PLAY_HEAD.count.next <= play_head;
+    to_regs_q.PLAY_TAIL.count.next <= play_tail;
+    to_regs_q.PLAY_LEVEL.samples.next <= play_level;
+    to_regs_q.EVENT_NS.ns.next <= event_ns;
+    to_regs_q.EVENT_TICKET.ticket.next <= event_ticket;
+    to_regs_q.EVENT_POSITION.samples.next <= event_position;
+    to_regs_q.EVENT_KIND.kind.next <= event_kind;
+    to_regs_q.EVENT_KIND.count.next <= event_count;
   end
 
   assign busy = regs_busy | tick | clock_busy | resampler_busy | denoiser_busy | vad_busy | framer_busy | ring_busy |
