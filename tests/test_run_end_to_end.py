@@ -7,7 +7,6 @@ import pytest
 import soundfile
 
 from voxpath import cli
-from voxpath.speech import turn as turns
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +14,7 @@ def run(tmp_path_factory):
     """One run; (exit code, summary, lines of turns.jsonl, what the DAC played at 48 kHz)."""
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "STUCK_S", 30.0)  # this test is not about speed: the machine may be busy with others
+        patch.setattr(chains, "STUCK_S", 30.0)  # this test is not about speed: the machine may be busy with others
         arguments = [
             "--ask",
             "What is the capital of France?",

@@ -9,8 +9,9 @@ import numpy as np
 
 from voxpath.errors import VoxpathError
 from voxpath.sources import BOARD_RATE, Clip, with_room
+from voxpath.speech.chain import Chain, Watcher
 from voxpath.speech.think import DEFAULT_SYSTEM
-from voxpath.speech.turn import Chain, Turn, Watcher
+from voxpath.speech.turn import Turn
 from voxpath.timing.records import Record, Records, Spoken
 from voxpath.timing.report import Report
 

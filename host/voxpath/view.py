@@ -8,7 +8,8 @@ from __future__ import annotations
 import queue
 import threading
 
-from voxpath.speech.turn import Turn, Watcher
+from voxpath.speech.chain import Watcher
+from voxpath.speech.turn import Turn
 
 PER_SECOND = 10
 METER_WIDTH = 32

@@ -6,9 +6,9 @@ import pytest
 
 from doubles import HOP_NS, Deaf, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath.errors import BoardError
-from voxpath.speech import turn as turns
+from voxpath.speech import chain as chains
+from voxpath.speech.chain import Chain, Watcher
 from voxpath.speech.endpoint import FixedSilence
-from voxpath.speech.turn import Chain, Watcher
 
 # 20 times real time in these tests: an engine that takes 1 ms here takes 20 ms of the board's time.
 
@@ -205,7 +205,7 @@ def test_an_engine_that_raises_ends_one_turn_with_an_announced_sentence(engine, 
     [("recogniser", "the recogniser"), ("language", "the language model"), ("voice", "the voice")],
 )
 def test_an_engine_that_hangs_ends_its_turn_and_the_next_one_is_answered(engine, name, monkeypatch):
-    monkeypatch.setattr(turns, "STUCK_S", 0.2)
+    monkeypatch.setattr(chains, "STUCK_S", 0.2)
     engines = {"recogniser": FakeRecogniser(Deaf(), "hello"), "language": FakeLanguage(Deaf(), "Yes.")}
     engines["voice"] = FakeVoice(first=Deaf())
     talk = Talk(FakeBoard([(0.5, 1.0), (9.0, 9.5)]), **{engine: engines[engine]})
@@ -227,7 +227,7 @@ def test_a_board_error_is_passed_on():
 
 
 def test_a_board_that_falls_silent_is_noticed(monkeypatch):
-    monkeypatch.setattr(turns, "DEAD_S", 0.2)
+    monkeypatch.setattr(chains, "DEAD_S", 0.2)
     with pytest.raises(BoardError, match="has sent no frame"):
         Talk(FakeBoard([(0.5, 1.0)], hangs_after_s=0.8)).run()
 
