@@ -7,6 +7,7 @@ import pytest
 import soundfile
 
 from voxpath import cli
+from voxpath.speech import chain as chains
 
 
 @pytest.fixture(scope="module")
