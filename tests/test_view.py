@@ -25,15 +25,22 @@ def frame(energy=20 * 1024, playback=False):
     return SimpleNamespace(energy=energy, playback=playback)
 
 
-def test_without_a_terminal_a_turn_becomes_plain_lines():
+def test_without_a_terminal_a_turn_becomes_plain_lines_as_it_goes():
     console = Console(file=io.StringIO(), force_terminal=False, width=80)
     with View(console) as view:
         view.level(frame(), "listening")
+        view.heard(SimpleNamespace(transcript="What is it?"))
+        view.speaking(None)
+        deadline = time.monotonic() + 5
+        while "speaking" not in console.file.getvalue():
+            assert time.monotonic() < deadline, "what is heard is not shown before the turn is over"
+            time.sleep(0.01)
         view.finished(Record(0, "answered", transcript="What is it?", reply="A [dog].", response_ms=432.1))
         view.failed(None, "Turn 1 ended: out of memory.")
     text = console.file.getvalue()
     assert text.splitlines() == [
         "heard   What is it?",
+        "        speaking ...",
         "reply   A [dog].",
         "        the reply was heard 432 ms after the end of speech",
         "Turn 1 ended: out of memory.",

@@ -73,16 +73,22 @@ class View(Watcher):
 
     def heard(self, turn: Turn) -> None:
         self._heard, self._reply = turn.transcript, ""
+        if self._live is None:
+            self.say(f"heard   {turn.transcript}")
 
     def replying(self, turn: Turn) -> None:
         self._reply = turn.reply.strip()
+
+    def speaking(self, turn: Turn) -> None:
+        if self._live is None:
+            self.say("        speaking ...")
 
     def failed(self, turn: Turn, sentence: str) -> None:
         self.say(sentence, style="red")
 
     def finished(self, record) -> None:
         """A turn is over: its words and its time stay on the screen as lines."""
-        if record.transcript:
+        if record.transcript and self._live is not None:
             self.say(f"heard   {record.transcript}")
         if record.reply:
             self.say(f"reply   {record.reply}{' (interrupted)' if record.barged_in else ''}")

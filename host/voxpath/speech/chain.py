@@ -43,6 +43,7 @@ class Watcher:
     def partial(self, text: str) -> None: ...
     def heard(self, turn: Turn) -> None: ...
     def replying(self, turn: Turn) -> None: ...
+    def speaking(self, turn: Turn) -> None: ...
     def failed(self, turn: Turn, sentence: str) -> None: ...
 
 
@@ -343,8 +344,10 @@ class Chain:
                 self._wait(turn, PIECE_S / 4)
             if turn.cancel.is_set:
                 raise Cancelled
-            self._stamp(turn, "handed_to_board")
             turn.board_reply.write(piece)
+            if "handed_to_board" not in turn.times:
+                self._stamp(turn, "handed_to_board")
+                self._watcher.speaking(turn)
             turn.pcm.append(piece)
             turn.progress = time.monotonic()
 
