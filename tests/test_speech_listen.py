@@ -105,11 +105,19 @@ def test_the_sequence_number_may_wrap_in_an_utterance():
     assert utterance.concealed_frames == 0 and len(utterance.pcm()) == 64 * 100
 
 
-def test_an_endless_utterance_is_cut_before_the_recognisers_window_is_full():
+def test_an_utterance_too_long_for_the_recogniser_is_cut_at_its_quietest_moment_and_goes_on():
     listener = Listener(FixedSilence(200))
-    signals = listen(listener, [SPEECH] * 7000)
-    end = next(number for number, signal in signals.items() if signal is Signal.ENDPOINT)
-    assert 26.9 < (end + 1) * 0.004 <= 27.1
+    loud, quiet = np.tile(np.array([9000, -9000], np.int16), 32), np.zeros(64, np.int16)
+    pieces, signals = [], []
+    for number in range(7000):
+        pcm = quiet if number in range(6300, 6330) else loud  # within the last 3 s before 27 s are full
+        signals.append(listener.hear(frame(number, flags=SPEECH, pcm=pcm)))
+        if signals[-1] is Signal.CUT:
+            pieces.append(listener.cut_off)
+    assert [signal for signal in signals if signal is not None] == [Signal.ONSET, Signal.CUT]
+    assert 6300 * 64 < len(pieces[0]) < 6330 * 64
+    assert len(pieces[0]) + listener.utterance.samples == 7000 * 64
+    assert listener.utterance.speech_start_ns == 0
 
 
 def test_an_utterance_that_is_taken_back_is_heard_whole_in_front_of_the_next():

@@ -174,6 +174,11 @@ class Chain:
             self._stages["recognise"].put(self._speculation)
         elif signal in (Signal.RESUMED, Signal.NOISE):
             self._drop_speculation()
+        elif signal is Signal.CUT:
+            self._drop_speculation()
+            segment = Recognition(self.listener.cut_off, self._now())
+            utterance.segments.append(segment)
+            self._stages["recognise"].put(segment)
         elif signal is Signal.ENDPOINT and self._answering():
             self._drop_speculation()  # too short to be the next turn: a cough, an "mm"
         elif signal is Signal.ENDPOINT:
@@ -187,7 +192,7 @@ class Chain:
             self._speculation = None
 
     def _commit(self) -> None:
-        """The speaker has finished: open a turn with the speculation, or with a recognition of the whole."""
+        """The speaker has finished: open a turn with the speculation, or with a recognition of what was not cut off."""
         now = self._now()
         utterance = self.listener.finished
         turn = Turn(self._turns, utterance)
@@ -252,12 +257,14 @@ class Chain:
             self._recognised(recognition)
 
     def _recognised(self, recognition: Recognition) -> None:
-        """A committed turn has its words."""
+        """A committed turn has its words; those of the pieces cut off before came first out of the same stage."""
         turn = recognition.turn
-        if recognition.error is not None:
-            self._stage_failed(turn, recognition.error)
+        parts = [*turn.utterance.segments, recognition]
+        error = next((part.error for part in parts if part.error is not None), None)
+        if error is not None:
+            self._stage_failed(turn, error)
             return
-        turn.transcript = recognition.text
+        turn.transcript = " ".join(part.text for part in parts if part.text)
         turn.times["asr_final"] = recognition.final_ns
         if not turn.transcript:
             self._close(turn)

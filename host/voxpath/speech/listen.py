@@ -22,7 +22,9 @@ HOP_NS = 4_000_000
 PREROLL_MS = 300  # what the recogniser hears from before the onset: soft consonants come before the loud vowel
 PAUSE_MS = 60  # from here a pause may be the end; shorter ones are stop consonants
 MIN_SPEECH_MS = 60  # less speech than this is a click or a knock
-LONGEST_S = 27.0  # the recogniser's window is 30 s; a longer utterance is cut here
+LONGEST_S = 27.0  # the recogniser's window is 30 s; what is longer is recognised in pieces
+CUT_WITHIN_S = 3.0  # a piece ends at the quietest moment of its last seconds, so that few words are cut
+CUT_QUIET_HOPS = 25  # 100 ms
 MOST_CONCEALED = 256  # a gap of more frames than the ring holds is a restart, not a loss
 
 
@@ -33,6 +35,7 @@ class Signal(enum.Enum):
     PAUSE = "pause"
     RESUMED = "resumed"
     NOISE = "noise"
+    CUT = "cut"
     ENDPOINT = "endpoint"
 
 
@@ -46,6 +49,7 @@ class Utterance:
     samples: int = 0
     speech_ms: float = 0.0
     concealed_frames: int = 0
+    segments: list = field(default_factory=list)  # what became of the pieces cut off its front; the chain's to fill
 
     def pcm(self) -> np.ndarray:
         """Everything heard so far: int16, 16 kHz; lost frames are silence."""
@@ -63,7 +67,8 @@ class Utterance:
 class Listener:
     """Follows the detector's flags, frame by frame, and counts silence.
 
-    At ENDPOINT the utterance is in `finished`.
+    At ENDPOINT the utterance is in `finished`. At CUT the first part of an utterance that is too long for the
+    recogniser is in `cut_off`, int16; the utterance goes on with the rest.
 
     Silence runs from the end of the last frame with flag 0 (speech before hangover), or from OFFSET_NS where the
     board has told it (`offset_at`): never from flag 2, which comes after the hangover.
@@ -73,6 +78,7 @@ class Listener:
         self.endpoint = endpoint
         self.utterance: Utterance | None = None
         self.finished: Utterance | None = None
+        self.cut_off = np.zeros(0, np.int16)
         self.paused = False
         self.silence_ms = 0.0
         self._preroll: deque = deque(maxlen=int(PREROLL_MS * 1e6 / HOP_NS))
@@ -97,21 +103,10 @@ class Listener:
             utterance.add(np.zeros(lost * HOP, np.int16))
             utterance.concealed_frames += lost
         utterance.add(frame.pcm[: frame.samples])
-        if frame.speech:
-            utterance.speech_ms += HOP_NS / 1e6
-            utterance.speech_end_ns = frame.end_ns
-            self.silence_ms = 0.0
-            if self.paused:
-                self.paused = False
-                return Signal.RESUMED
-            return self._end() if utterance.seconds >= LONGEST_S else None
-        self.silence_ms = (frame.end_ns - utterance.speech_end_ns) / 1e6
-        if self.silence_ms >= self.endpoint.silence_ms:
-            return self._end()
-        if not self.paused and self.silence_ms >= PAUSE_MS and utterance.speech_ms >= MIN_SPEECH_MS:
-            self.paused = True
-            return Signal.PAUSE
-        return None
+        signal = self._follow(frame)
+        if signal is None and utterance.seconds >= LONGEST_S:
+            return self._cut()
+        return signal
 
     def offset_at(self, ns: int) -> None:
         """OFFSET_NS as the board reports it: the last speech sample, finer than the frame that holds it."""
@@ -135,6 +130,37 @@ class Listener:
         utterance.speech_start_ns = earlier.speech_start_ns
         utterance.speech_ms += earlier.speech_ms
         utterance.concealed_frames += earlier.concealed_frames
+        utterance.segments = earlier.segments + utterance.segments
+
+    def _follow(self, frame) -> Signal | None:
+        """Count speech and silence of a frame that has been added to the utterance."""
+        utterance = self.utterance
+        if frame.speech:
+            utterance.speech_ms += HOP_NS / 1e6
+            utterance.speech_end_ns = frame.end_ns
+            self.silence_ms = 0.0
+            if self.paused:
+                self.paused = False
+                return Signal.RESUMED
+            return None
+        self.silence_ms = (frame.end_ns - utterance.speech_end_ns) / 1e6
+        if self.silence_ms >= self.endpoint.silence_ms:
+            return self._end()
+        if not self.paused and self.silence_ms >= PAUSE_MS and utterance.speech_ms >= MIN_SPEECH_MS:
+            self.paused = True
+            return Signal.PAUSE
+        return None
+
+    def _cut(self) -> Signal:
+        utterance = self.utterance
+        recent = utterance.pieces[-int(CUT_WITHIN_S * 1e9 / HOP_NS) :]
+        power = [float(np.mean(np.square(piece, dtype=np.float32))) for piece in recent]
+        quiet = np.convolve(power, np.ones(CUT_QUIET_HOPS), "valid").argmin() + CUT_QUIET_HOPS // 2
+        split = len(utterance.pieces) - len(recent) + int(quiet)
+        self.cut_off = np.concatenate(utterance.pieces[:split])
+        utterance.pieces = utterance.pieces[split:]
+        utterance.samples -= len(self.cut_off)
+        return Signal.CUT
 
     def _begin(self, frame) -> Signal:
         self.utterance = Utterance(frame.capture_ns, frame.end_ns)
