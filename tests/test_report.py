@@ -91,7 +91,7 @@ def test_the_table_says_where_each_millisecond_went(tmp_path):
     text = shown(records)
     assert "silence until the endpoint" in text and "205.0" in text
     assert "mouth to ear" in text and "400.0" in text and "by the wall clock" in text
-    assert "1 labelled utterances: 1 answered, 0 missed" in text and "p50 400" in text
+    assert "1 utterance: 1 answered, 0 missed" in text and "p50 400" in text
 
 
 def test_an_invalid_turn_says_why_in_the_table(tmp_path):

@@ -98,6 +98,16 @@ def test_a_recognition_begun_at_the_pause_is_kept_when_nobody_speaks_again():
     assert turn.times["audio_ready"] >= turn.times["speech_end"]
 
 
+def test_words_are_shown_while_they_are_spoken_to_a_view_that_wants_them():
+    talk = Talk(FakeBoard([(0.5, 3.5)]), recogniser=FakeRecogniser("what", "what is", "what is it"))
+    talk.notes.wants_partials = True
+    (turn,) = talk.run()
+    assert talk.notes.partials[:2] == ["what", "what is"]
+    assert turn.transcript == "what is it"
+    # The first one after a second of sound, pre-roll included, the next a second later.
+    assert [round(len(pcm) / 16_000) for pcm in talk.recogniser.heard[:2]] == [1, 2]
+
+
 def test_without_speculation_everything_starts_at_the_endpoint():
     talk = Talk(FakeBoard([(0.5, 1.5)]), speculate=False)
     (turn,) = talk.run()

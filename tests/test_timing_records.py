@@ -135,6 +135,14 @@ def test_an_utterance_with_no_reply_is_missed_and_infinite():
     assert records.distribution("response_ms") == {"n": 3, "p50": None, "p95": None, "p99": None, "max": None}
 
 
+def test_an_utterance_that_was_not_said_to_its_end_when_the_run_was_stopped_is_not_missed():
+    records = Records(Board())
+    records.expect([label(1000, 2000), label(5000, 6000)])
+    records.add(turn(0))
+    records.end_at(5500 * MS)
+    assert records.counts() | {"labelled": 1, "answered": 1, "missed": 0} == records.counts()
+
+
 def test_a_turn_that_heard_no_label_does_not_count_in_a_labelled_run():
     records = Records()
     records.expect([label(1000, 2000)])

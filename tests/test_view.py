@@ -1,4 +1,5 @@
 import io
+import re
 import time
 from types import SimpleNamespace
 
@@ -45,6 +46,16 @@ def test_without_a_terminal_a_turn_becomes_plain_lines_as_it_goes():
         "        the reply was heard 432 ms after the end of speech",
         "Turn 1 ended: out of memory.",
     ]
+
+
+def test_a_cut_in_is_called_one_and_long_lines_break_between_words_on_a_terminal():
+    console = Console(file=io.StringIO(), force_terminal=True, width=40, color_system=None)
+    with View(console) as view:
+        reply = "The capital of the United States is New York City."
+        view.finished(Record(0, "cut_in", transcript="What is", reply=reply, overlap_ms=897.0))
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    assert "reply   The capital of the United States\n        is New York City.\n" in text
+    assert "cut in: the reply began 897 ms" in text
 
 
 def test_on_a_terminal_level_state_words_and_time_are_drawn_about_ten_times_a_second():

@@ -71,11 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands = {"talk": talk, "doctor": doctor, "selftest": selftest}
         if args.command not in commands:
             raise VoxpathError(f"There is no command {args.command}; use talk, doctor or selftest.")
+        if args.command != "talk":
+            _check_no_talk_options(args)
         return commands[args.command](args)
     except VoxpathError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -147,6 +150,7 @@ def talk(args: argparse.Namespace) -> int:
             talk.play(clips)
     except KeyboardInterrupt:
         code = INTERRUPTED
+        talk.records.end_at(board.time()[0])
         console.print("Stopped.")
     except VoxpathError as error:
         code = error.exit_code
@@ -192,8 +196,19 @@ def _check_choices(args: argparse.Namespace) -> None:
         raise VoxpathError("The simulated board has no loudspeaker; give --sink a file name, or none.")
     if args.sink != "none" and not Path(args.sink).resolve().parent.is_dir():
         raise VoxpathError(f"There is no folder {Path(args.sink).resolve().parent} for --sink.")
+    if any(not any(char.isalnum() for char in text) for text in args.ask or ()):
+        raise VoxpathError("There is nothing to ask: the text of --ask has no words.")
     if args.labels and not args.source:
         raise VoxpathError("--labels belongs to a --source.")
+
+
+def _check_no_talk_options(args: argparse.Namespace) -> None:
+    defaults = vars(parser().parse_args([]))
+    given = [name for name, value in vars(args).items() if value != defaults[name]]
+    foreign = sorted(set(given) - {"command", "board", "address"})
+    if foreign:
+        option = "--no-speculation" if foreign[0] == "speculate" else f"--{foreign[0]}"
+        raise VoxpathError(f"{args.command} does not take {option}.")
 
 
 def read_system(text: str) -> str:
@@ -237,7 +252,7 @@ class Progress:
             self._tasks[label] = self._bars.add_task(label, total=1.0)
             if not self._console.is_terminal:
                 self.say(f"{label} ...")
-        self._bars.update(self._tasks[label], completed=done)
+        self._bars.update(self._tasks[label], completed=done, visible=done < 1)
 
 
 def open_sim(progress: Progress, **options):

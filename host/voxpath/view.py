@@ -6,6 +6,7 @@ The chain's threads only leave values here; a thread of the view's own draws the
 from __future__ import annotations
 
 import queue
+import textwrap
 import threading
 
 from voxpath.speech.chain import Watcher
@@ -13,6 +14,7 @@ from voxpath.speech.turn import Turn
 
 PER_SECOND = 10
 METER_WIDTH = 32
+INDENT = " " * 8
 # Energy of a frame is log2(1 + sum of squares of 64 samples) in Q6.10; full scale is 64 x 32768^2.
 FULL_SCALE_LOG2 = 36.0
 DB_PER_OCTAVE = 3.0103
@@ -35,12 +37,14 @@ class View(Watcher):
 
     def __init__(self, console) -> None:
         self._console = console
+        self.wants_partials = console.is_terminal
         self._live = None
         self._lines: queue.SimpleQueue = queue.SimpleQueue()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="view", daemon=True)
         self._level = FLOOR_DB
         self._state = "idle"
+        self._thinking = False
         self._heard = ""
         self._reply = ""
         self._response = ""
@@ -65,7 +69,9 @@ class View(Watcher):
     def level(self, frame, state: str) -> None:
         db = level_db(frame.energy)
         self._level = db if db > self._level else self._level - 0.4  # falls 100 dB a second: a meter that can be read
-        self._state = "speaking" if state == "idle" and frame.playback else state
+        if state == "idle":
+            state = "speaking" if frame.playback else "thinking" if self._thinking else state
+        self._state = state
 
     def partial(self, text: str) -> None:
         self._heard = text
@@ -73,6 +79,7 @@ class View(Watcher):
 
     def heard(self, turn: Turn) -> None:
         self._heard, self._reply = turn.transcript, ""
+        self._thinking = True
         if self._live is None:
             self.say(f"heard   {turn.transcript}")
 
@@ -83,11 +90,18 @@ class View(Watcher):
         if self._live is None:
             self.say("        speaking ...")
 
+    def sounding(self, turn: Turn, ns: int) -> None:
+        # By the detector's end of speech; the record, which has the label's, says it again at the end.
+        self._thinking = False
+        self._response = f"{(ns - turn.times['speech_end']) / 1e6:.0f} ms"
+
     def failed(self, turn: Turn, sentence: str) -> None:
+        self._thinking = False
         self.say(sentence, style="red")
 
     def finished(self, record) -> None:
         """A turn is over: its words and its time stay on the screen as lines."""
+        self._thinking = False
         if record.transcript and self._live is not None:
             self.say(f"heard   {record.transcript}")
         if record.reply:
@@ -95,6 +109,8 @@ class View(Watcher):
         if record.response_ms is not None:
             self._response = f"{record.response_ms:.0f} ms"
             self.say(f"        the reply was heard {record.response_ms:.0f} ms after the end of speech")
+        elif record.outcome == "cut_in":
+            self.say(f"        cut in: the reply began {record.overlap_ms:.0f} ms before the end of speech")
         elif not record.transcript and record.error is None:
             self.say(f"Turn {record.turn}: no words were recognised.")
 
@@ -110,6 +126,8 @@ class View(Watcher):
             ended = self._ended.wait(1 / PER_SECOND)
             while not self._lines.empty():
                 text, style = self._lines.get()
+                if self._live is not None:
+                    text = textwrap.fill(text, self._console.width, subsequent_indent=INDENT)
                 self._console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
             if self._live is not None:
                 self._live.update(self._picture(), refresh=True)

@@ -33,17 +33,25 @@ DEAD_S = 1.0  # a board that sends no frame for this long is dead
 INTERRUPT_MS = 120  # speech that lasts this long while a reply is under way is the speaker's next turn
 AHEAD_S = 0.6  # how much of a reply waits in the board; the rest waits here, where it can be dropped
 PIECE_S = 0.1
+PARTIAL_S = 1.0
+RECOGNISER_RATE = 16_000
 ENGINE = {"recognise": "the recogniser", "think": "the language model", "speak": "the voice"}
 
 
 class Watcher:
-    """What a view may want to know, as it happens. Every method returns at once; the default does nothing."""
+    """What a view may want to know, as it happens. Every method returns at once; the default does nothing.
+
+    With `wants_partials` the recogniser also runs about once a second while someone speaks.
+    """
+
+    wants_partials = False
 
     def level(self, frame, state: str) -> None: ...
     def partial(self, text: str) -> None: ...
     def heard(self, turn: Turn) -> None: ...
     def replying(self, turn: Turn) -> None: ...
     def speaking(self, turn: Turn) -> None: ...
+    def sounding(self, turn: Turn, ns: int) -> None: ...
     def failed(self, turn: Turn, sentence: str) -> None: ...
 
 
@@ -74,6 +82,7 @@ class Chain:
         self._on_turn = on_turn
         self.listener = Listener(endpoint)
         self._speculation: Recognition | None = None
+        self._partial: Recognition | None = None
         self._turn: Turn | None = None
         self._turns = 0
         self._lock = threading.Lock()
@@ -169,6 +178,8 @@ class Chain:
         signal = self.listener.hear(frame)
         utterance = self.listener.utterance
         self._watcher.level(frame, self.listener.state)
+        if self._watcher.wants_partials:
+            self._transcribe_so_far(signal)
         if signal is Signal.PAUSE and self._speculate:
             self._speculation = Recognition(utterance.pcm(), self._now())
             self._stages["recognise"].put(self._speculation)
@@ -185,6 +196,19 @@ class Chain:
             self._commit()
         if signal in (None, Signal.RESUMED) and utterance is not None and utterance.speech_ms >= INTERRUPT_MS:
             self._interrupt()
+
+    def _transcribe_so_far(self, signal: Signal | None) -> None:
+        """Show words while they are spoken. Whatever the recogniser is needed for next does not wait for this."""
+        partial, utterance = self._partial, self.listener.utterance
+        if signal is not None:
+            if partial is not None:
+                partial.cancel.set()
+            self._partial = None
+        elif utterance is not None and not self.listener.paused and not self._answering():
+            heard_s = 0.0 if partial is None else len(partial.pcm) / RECOGNISER_RATE
+            if utterance.seconds >= heard_s + PARTIAL_S:
+                self._partial = Recognition(utterance.pcm(), self._now())
+                self._stages["recognise"].put(self._partial)
 
     def _drop_speculation(self) -> None:
         if self._speculation is not None:
@@ -437,5 +461,7 @@ class Chain:
             turn = self._turn
             if event.kind in ("onset", "offset"):
                 self._detected.append(event)
+            elif event.kind == "reply_started" and turn is not None:
+                self._watcher.sounding(turn, event.ns)
             elif event.kind == "underrun" and turn is not None:
                 turn.underruns.append((event.ns, event.position))

@@ -235,6 +235,10 @@ class Records:
 
     # ---- sums ------------------------------------------------------------------------------------------------------
 
+    def end_at(self, ns: int) -> None:
+        """The run was stopped at this board time: what had not been said to its end by then was not missed."""
+        self.spoken = [label for label in self.spoken if label.end_ns <= ns or label.turn is not None]
+
     def counts(self) -> dict[str, int]:
         """Outcomes per labelled utterance, or per turn where there are no labels."""
         outcomes = [label.outcome for label in self.spoken] or [record.outcome for record in self.turns]

@@ -140,7 +140,8 @@ def line(records: Records) -> str:
     parts = [
         f"{counts[name]} {name.replace('_', ' ')}" for name in ("answered", "missed", "cut_in", "merged", "invalid")
     ]
-    of = f"{counts['labelled']} labelled utterances" if counts["labelled"] else f"{len(records.turns)} turns"
+    number, noun = (counts["labelled"], "utterance") if counts["labelled"] else (len(records.turns), "turn")
+    of = f"{number} {noun}{'s' * (number != 1)}"
     times = ", ".join(
         f"{name} {'none' if response[name] is None else format(response[name], '.0f')}"
         for name in ("p50", "p95", "max")
