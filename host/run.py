@@ -2,7 +2,11 @@
 
 import sys
 
-from voxpath.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from voxpath.cli import main
+
+        code = main()
+    except KeyboardInterrupt:  # before there is anything to end
+        code = 130
+    sys.exit(code)

@@ -1,5 +1,6 @@
 """The simulated board: the RTL behind the board interface, compiled once for all tests here."""
 
+import shutil
 import threading
 import time
 
@@ -451,6 +452,25 @@ def test_virtual_time_waits_for_the_listener_and_loses_nothing(quick):
 def test_the_library_is_built_once(library, monkeypatch):
     monkeypatch.setattr(sim_build, "_run", lambda *_: pytest.fail("built again"))
     assert sim_build.library() == library
+
+
+def test_a_damaged_library_is_not_loaded_but_built_anew(library, monkeypatch, tmp_path):
+    folder = tmp_path / "build"
+    shutil.copytree(library.parent, folder)
+    assert sim_build._intact(folder)
+    with open(folder / library.name, "r+b") as file:
+        file.truncate(5000)
+    assert not sim_build._intact(folder)
+    shutil.copytree(library.parent, folder, dirs_exist_ok=True)
+    next(folder.glob("*.hex")).write_text("")
+    assert not sim_build._intact(folder)
+
+
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("VOXPATH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(BoardError, match="cannot be kept in .*VOXPATH_CACHE"):
+        sim_build.library()
 
 
 def test_a_missing_compiler_is_named_with_the_command_that_installs_it(monkeypatch):

@@ -9,7 +9,7 @@ from rich.console import Console
 from test_timing_records import Board, label, turn
 from voxpath.errors import VoxpathError
 from voxpath.timing import report
-from voxpath.timing.records import Records
+from voxpath.timing.records import Record, Records
 from voxpath.timing.report import Report
 
 TURN_KEYS = ["turn", "outcome", "valid", "transcript", "reply", "speculated", "barged_in", "times_ns"]
@@ -84,6 +84,28 @@ def shown(records):
     console = Console(file=io.StringIO(), width=120)
     report.show(records, console)
     return console.file.getvalue()
+
+
+def test_a_turn_that_cannot_be_written_is_told_in_a_sentence(tmp_path):
+    report = Report(tmp_path)
+    (tmp_path / "turn000-question.wav").mkdir()
+    with pytest.raises(VoxpathError, match="report cannot be written"):
+        report.turn(Record(0, "answered"), question=np.ones(160, np.int16))
+
+
+def test_what_is_not_text_becomes_a_json_escape(tmp_path):
+    report = Report(tmp_path)
+    report.turn(Record(0, "answered", transcript="\ud800"))
+    path = report.close({"text": "\ud800"})
+    assert json.loads(path.read_text())["text"] == "\ud800"
+    assert json.loads((tmp_path / "turns.jsonl").read_text())["transcript"] == "\ud800"
+
+
+def test_a_run_that_has_not_begun_leaves_an_earlier_report_alone(tmp_path):
+    (tmp_path / "turns.jsonl").write_text("{}")
+    Report(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["turns.jsonl"]
+    assert (tmp_path / "turns.jsonl").read_text() == "{}"
 
 
 def test_the_table_says_where_each_millisecond_went(tmp_path):

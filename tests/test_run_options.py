@@ -1,5 +1,6 @@
 """What the command line refuses, and how: one sentence, an exit code, no traceback, before anything slow begins."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,14 @@ def refused(capsys, *arguments):
         (["--ask", "Why?", "--ask", " ... "], "has no words"),
         (["selftest", "--report", "out"], "selftest does not take --report"),
         (["doctor", "--no-speculation"], "doctor does not take --no-speculation"),
+        (["--endpoint", "fixed:" + "9" * 5000], "fixed:MS"),
+        (["--sink", "/"], "is a folder"),
+        (["--source", ""], "--source is empty"),
+        (["--report", ""], "--report is empty"),
+        (["--system", "hi \udcff"], "not text in UTF-8"),
+        (["--system", "@"], "cannot be read"),
+        (["--system", "@/dev/zero"], "not a file"),
+        (["--source", "/dev/zero"], "a pipe or a device"),
         (["--loud"], "--loud"),
         (["--source"], "expected one argument"),
         (["sing"], "no command sing"),
@@ -58,6 +67,12 @@ def test_a_silent_file_is_refused_before_models_are_loaded(capsys, tmp_path):
     soundfile.write(path, np.zeros(8000), 16_000)
     code, sentence = refused(capsys, "--source", str(path))
     assert code == 2 and "is silent" in sentence
+
+
+def test_a_pipe_is_refused_and_not_waited_for(capsys, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for arguments in (["--source", str(tmp_path / "pipe")], ["--system", f"@{tmp_path / 'pipe'}"]):
+        assert refused(capsys, *arguments)[0] == 2
 
 
 def test_the_program_itself_prints_no_traceback():

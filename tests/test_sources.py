@@ -116,6 +116,8 @@ def test_labels_come_back_in_order(tmp_path):
         ('[{"start_s": -1, "end_s": 1}]', "needs start_s and end_s"),
         ('[{"start_s": true, "end_s": 1}]', "needs start_s and end_s"),
         ('[{"start_s": NaN, "end_s": 1}]', "needs start_s and end_s"),
+        ('[{"start_s": 0, "end_s": 1' + "0" * 400 + "}]", "needs start_s and end_s"),
+        ("[" * 100_000, "not JSON"),
         ('[{"start_s": 1, "end_s": 1}]', "ends"),
         ('[{"start_s": 0, "end_s": 1, "text": 5}]', "not a string"),
         ('[{"start_s": 0, "end_s": 1}, {"start_s": 0.5, "end_s": 2}]', "in order"),

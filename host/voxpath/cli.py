@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from voxpath import sources
-from voxpath.errors import VoxpathError
+from voxpath.errors import ModelError, VoxpathError
 from voxpath.speech.endpoint import parse_endpoint
 from voxpath.speech.think import DEFAULT_SYSTEM
 
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code. What the user can mend is one sentence on stderr, never a traceback."""
     try:
         args = parser().parse_args(arguments)
+        _check_text(args)
         commands = {"talk": talk, "doctor": doctor, "selftest": selftest}
         if args.command not in commands:
             raise VoxpathError(f"There is no command {args.command}; use talk, doctor or selftest.")
@@ -77,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except VoxpathError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(f"{error.filename or 'The output'} cannot be read or written: {error.strerror}.", file=sys.stderr)
+        return VoxpathError.exit_code
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return INTERRUPTED
@@ -119,6 +124,7 @@ def talk(args: argparse.Namespace) -> int:
     system = read_system(args.system)
     recording = sources.from_file(args.source, args.labels) if args.source else None
     report = Report(args.report) if args.report else None
+    sink = None if args.sink == "none" else Path(args.sink)
     console = _console()
     with Progress(console) as progress:
         engines, models = load_engines(args, progress)
@@ -156,14 +162,14 @@ def talk(args: argparse.Namespace) -> int:
         code = error.exit_code
         print(error, file=sys.stderr)
     finally:
-        if args.sink != "none":
-            _write_sink(args.sink, board)
         board.close()
-        if report is not None:
+        if report is not None and not talk.broken_report:
             figures = summary(
                 talk.records, board, board_name=args.board, engine=args.engine, settings=settings, models=models
             )
             console.print(f"Report: {report.close(figures)}", highlight=False, soft_wrap=True)
+        if sink is not None:
+            _write_sink(sink, board)
     show(talk.records, console)
     if code == 0 and not any(record.outcome == "answered" for record in talk.records.turns):
         console.print("Nothing was answered: no words were recognised in what the board heard.")
@@ -194,12 +200,24 @@ def _check_choices(args: argparse.Namespace) -> None:
         raise VoxpathError("The simulated board has no microphone; give --source a WAV or FLAC file.")
     if args.sink == "speaker":
         raise VoxpathError("The simulated board has no loudspeaker; give --sink a file name, or none.")
+    if args.sink != "none" and Path(args.sink).is_dir():
+        raise VoxpathError(f"--sink {args.sink} is a folder; give the name of a WAV file.")
     if args.sink != "none" and not Path(args.sink).resolve().parent.is_dir():
         raise VoxpathError(f"There is no folder {Path(args.sink).resolve().parent} for --sink.")
     if any(not any(char.isalnum() for char in text) for text in args.ask or ()):
         raise VoxpathError("There is nothing to ask: the text of --ask has no words.")
     if args.labels and not args.source:
         raise VoxpathError("--labels belongs to a --source.")
+
+
+def _check_text(args: argparse.Namespace) -> None:
+    """No option is empty, and what the models are to read is text."""
+    for name, value in vars(args).items():
+        for one in value if isinstance(value, list) else [value]:
+            if one == "" and name != "system":
+                raise VoxpathError(f"--{name} is empty.")
+            if name in ("system", "ask") and any("\ud800" <= char <= "\udfff" for char in one or ""):
+                raise VoxpathError(f"--{name} is not text in UTF-8.")
 
 
 def _check_no_talk_options(args: argparse.Namespace) -> None:
@@ -216,9 +234,11 @@ def read_system(text: str) -> str:
     if not text.startswith("@"):
         return text
     try:
-        return Path(text[1:]).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise VoxpathError(f"The system prompt {text[1:]} cannot be read: {error}.") from error
+        return sources.read_text(text[1:]).strip()
+    except OSError as error:
+        raise VoxpathError(f"The system prompt {text[1:]!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise VoxpathError(f"The system prompt {text[1:]!r} is not text in UTF-8.") from error
 
 
 # ---- putting it together ---------------------------------------------------------------------------------------------
@@ -268,15 +288,27 @@ def load_engines(args: argparse.Namespace, progress: Progress) -> tuple[tuple, d
 
     folders = models.asr(args.asr, progress), models.llm(args.llm, progress), models.tts(args.tts, progress)
     progress.say("Loading the models")
-    engines = ort.recogniser(folders[0]), ort.language(folders[1]), ort.voice(folders[2])
+    engines = tuple(map(_load, (ort.recogniser, ort.language, ort.voice), folders))
     return engines, {name: folder.name for name, folder in zip(("asr", "llm", "tts"), folders, strict=True)}
 
 
-def _write_sink(path: str, board) -> None:
+def _load(make, folder: Path):
+    try:
+        return make(folder)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"The model in {folder} does not load ({error}); delete that folder to have it made again."
+        ) from (error)
+
+
+def _write_sink(path: Path, board) -> None:
     from voxpath.timing.report import write_wav
 
     pcm, _ = board.dac_pcm()
+    part = path.with_name(path.name + ".part")
     try:
-        write_wav(path, pcm, sources.BOARD_RATE)
+        write_wav(part, pcm, sources.BOARD_RATE)
+        os.replace(part, path)
     except (OSError, RuntimeError) as error:
-        print(f"--sink {path} cannot be written: {error}.", file=sys.stderr)
+        part.unlink(missing_ok=True)
+        raise VoxpathError(f"--sink {path} cannot be written: {str(error).rstrip('.')}.") from error

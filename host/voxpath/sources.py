@@ -7,6 +7,7 @@ digital silence, and a detector that tracks the noise floor should meet a realis
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from voxpath.errors import SourceError
 
+MOST_TEXT = 1 << 20  # bytes of a label file or a system prompt
 BOARD_RATE = 48_000
 LEAD_IN_S = 0.5
 TAIL_S = 0.5
@@ -57,6 +59,8 @@ def read_sound(path: str | Path) -> tuple[np.ndarray, int]:
         raise SourceError(f"There is no file {path}.")
     if path.is_dir():
         raise SourceError(f"{path} is a folder; name a WAV or FLAC file.")
+    if not path.is_file():
+        raise SourceError(f"{path} is a pipe or a device; name a WAV or FLAC file.")
     try:
         size = path.stat().st_size
         with path.open("rb"):
@@ -144,12 +148,12 @@ def read_labels(path: str | Path, seconds: float | None = None) -> tuple[Label, 
     """
     path = Path(path)
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows = json.loads(read_text(path))
     except FileNotFoundError as error:
         raise SourceError(f"There is no label file {path}.") from error
     except OSError as error:
         raise SourceError(f"The label file {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"The label file {path} is not JSON: {error}.") from error
     if not isinstance(rows, list) or not rows:
         raise SourceError(f"The label file {path} must hold a list of at least one label.")
@@ -174,7 +178,17 @@ def read_labels(path: str | Path, seconds: float | None = None) -> tuple[Label, 
 
 
 def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9  # no NaN, no infinity
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a small UTF-8 file. Raises OSError, also for a pipe, a device or more than a mebibyte."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file")
+    if path.stat().st_size > MOST_TEXT:
+        raise OSError(errno.EFBIG, f"it has more than {MOST_TEXT >> 20} MiB")
+    return path.read_text(encoding="utf-8")
 
 
 def from_file(path: str | Path, labels: str | Path | None = None) -> Clip:

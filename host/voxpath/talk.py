@@ -77,13 +77,18 @@ class Talk:
                 raise self._trouble
             time.sleep(CHECK_S)
 
+    @property
+    def broken_report(self) -> bool:
+        """A turn could not be written to the report."""
+        return self._trouble is not None
+
     def _turn_closed(self, turn: Turn) -> Record:
         record = self.records.add(turn)
         if self._report is not None:
             reply = np.concatenate(turn.pcm) if turn.pcm else None
             try:
                 self._report.turn(record, question=turn.utterance.pcm(), reply=reply, rate=turn.rate)
-            except OSError as error:  # this is a thread of the chain: `play` raises it
-                self._trouble = VoxpathError(f"The report cannot be written: {error.strerror or error}.")
+            except VoxpathError as error:  # this is a thread of the chain: `play` raises it
+                self._trouble = error
         self._finished(record)
         return record

@@ -4,7 +4,11 @@ It runs in a thread of its own against the wall clock, so that what is measured 
 hears what `play_source` is given, and silence otherwise; its loudspeaker is `dac_pcm`.
 """
 
+import atexit
 import contextlib
+import functools
+import math
+import weakref
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -34,6 +38,12 @@ def tick_of(ns: int) -> int:
     return (3 * ns + 2) // 62_500
 
 
+def _close(reference: weakref.ref):
+    board = reference()
+    if board is not None:
+        board.close()
+
+
 class SimBoard:
     """A board that needs no hardware; see `Board` for the common interface.
 
@@ -53,7 +63,7 @@ class SimBoard:
         throttle: float = 1.0,
         progress: Callable[[str], None] | None = None,
     ):
-        if pace < 0 or not 0 < throttle <= 1:
+        if not 0 <= pace < math.inf or not 0 < throttle <= 1:
             raise BoardError("The simulated board's pace is 0 or more, its throttle above 0 and up to 1.")
         self._pace = pace
         self._speed = speed
@@ -85,12 +95,16 @@ class SimBoard:
         service.start()
         model.start(self._pace, self._throttle)
         self._model, self._service, self._closed = model, service, False
+        # A board that is open when the interpreter ends is closed while its threads can still be joined.
+        self._at_exit = functools.partial(_close, weakref.ref(self))
+        atexit.register(self._at_exit)
 
     def close(self):
         """Stop the board; what was measured and played can still be read."""
         if self._closed or not self._model:
             return
         self._closed = True
+        atexit.unregister(self._at_exit)
         try:
             self._service.stop()
             with contextlib.suppress(BoardError):  # a board that hangs cannot be brought to rest, only ended

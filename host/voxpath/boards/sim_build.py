@@ -10,9 +10,11 @@ import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from ..errors import BoardError
 
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = "libvoxpath_board.so"
+SUMS = "sums.json"
 
 _VERILATOR = [
     *("--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"),
@@ -47,15 +50,39 @@ def library(progress: Callable[[str], None] | None = None) -> Path:
     _require_sources()
     _require_tools()
     cache = Path(os.environ.get("VOXPATH_CACHE") or Path.home() / ".cache" / "voxpath") / "board"
-    folder = cache / _key(cache)
-    if (folder / LIBRARY).exists():
-        return folder / LIBRARY
-    cache.mkdir(parents=True, exist_ok=True)
-    with open(cache / f"{folder.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / LIBRARY).exists():  # another process may have built it while this one waited
-            _announce_and_build(folder, progress or _to_stderr)
+    try:
+        folder = cache / _key(cache)
+        if _intact(folder):
+            return folder / LIBRARY
+        cache.mkdir(parents=True, exist_ok=True)
+        with open(cache / f"{folder.name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _intact(folder):  # another process may have built it while this one waited
+                for left in cache.glob(f"building-{folder.name}-*"):  # of a build that was killed
+                    shutil.rmtree(left, ignore_errors=True)
+                _announce_and_build(folder, progress or _to_stderr)
+    except OSError as error:
+        raise BoardError(
+            f"The simulated board cannot be kept in {cache} ({error.strerror}): free some space, or name another "
+            "folder with VOXPATH_CACHE."
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise BoardError(f"{error.cmd[0]} does not run (status {error.returncode}): install it anew.") from error
     return folder / LIBRARY
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """SHA-256 of the library and the tables in a folder."""
+    files = [folder / LIBRARY, *sorted(folder.glob("*.hex"))]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _intact(folder: Path) -> bool:
+    """Whether a build is there and as it was made: a damaged library would bring the process down."""
+    try:
+        return json.loads((folder / SUMS).read_text()) == _sums(folder)
+    except (FileNotFoundError, ValueError):
+        return False
 
 
 def _to_stderr(line: str):
@@ -113,7 +140,7 @@ def _key(cache: Path) -> str:
 def _announce_and_build(folder: Path, progress: Callable[[str], None]):
     progress("Building the simulated board from its RTL (about half a minute, once)")
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"building-{folder.name}-", dir=folder.parent) as scratch:
         _build(Path(scratch), folder)
         result = Path(scratch) / "result"
         shutil.rmtree(folder, ignore_errors=True)  # an interrupted removal, at most
@@ -149,15 +176,28 @@ def _build(scratch: Path, folder: Path):
     shutil.copy(scratch / "model" / LIBRARY, result)
     for table in ROOT.glob("fpga/filters/*.hex"):
         shutil.copy(table, result)
+    (result / SUMS).write_text(json.dumps(_sums(result)))
 
 
 def _run(command: list[str], environment: dict[str, str]):
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        lines = [
-            line for line in (done.stdout + done.stderr).splitlines() if re.search(r"%Error|\berror:|undefined", line)
+    # A group of its own: whoever ends this build ends the compilers with it.
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        lines = output.splitlines()
+        found = [
+            line.strip()
+            for pattern in (r"No space left|File size limit|Disk quota", r"%Error|\berror:|undefined")
+            for line in lines
+            if re.search(pattern, line)
         ]
-        reason = lines[0].strip() if lines else f"{Path(command[0]).name} ended with status {done.returncode}"
+        reason = found[0] if found else f"{Path(command[0]).name} ended with status {process.returncode}"
         raise BoardError(f"The simulated board could not be built: {reason}")
 
 

@@ -105,6 +105,9 @@ class PlaybackRing:
         Only a ticket's last slot may be empty. `position` is the number of samples of this ticket before these. The
         board sees the slot at `publish`.
         """
+        pcm = np.asarray(pcm)
+        if pcm.dtype != np.int16 or pcm.ndim != 1 or rate not in RATES:
+            raise ValueError(f"a slot holds int16 in one dimension at 16 or 24 kHz, not {pcm.dtype} at {rate} Hz")
         if len(pcm) > PLAY_SAMPLES or (len(pcm) == 0 and not last):
             raise ValueError(f"a slot holds 1 to {PLAY_SAMPLES} samples, not {len(pcm)}; only a last one may be empty")
         flags = FIRST * first | LAST * last

@@ -85,8 +85,10 @@ def tts(source: str | Path | None = None, progress: Progress | None = None) -> P
 
     try:
         key = hashlib.sha256(network.read_bytes()).hexdigest()
-    except OSError:
+    except FileNotFoundError:
         raise ModelError(f"{network} does not exist: name an ONNX file of a hibari voice.") from None
+    except OSError as error:
+        raise ModelError(f"{network} cannot be read ({error.strerror}): name an ONNX file of a hibari voice.") from None
     return entry(f"hibari-{key[:12]}-{_EXPORTERS['hibari']}", build, progress)
 
 

@@ -24,7 +24,7 @@ def parse_endpoint(text: str) -> FixedSilence:
     kind, _, value = text.partition(":")
     if kind == "adaptive":
         raise VoxpathError("This version has only the fixed endpoint; use --endpoint fixed:MS, for example fixed:200.")
-    if kind != "fixed" or not value.isascii() or not value.isdigit():
+    if kind != "fixed" or not value.isascii() or not value.isdigit() or len(value) > 6:
         raise VoxpathError(f"--endpoint {text} is not known; use fixed:MS, for example fixed:200.")
     silence_ms = int(value)
     if not SHORTEST_MS <= silence_ms <= LONGEST_MS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from voxpath.errors import VoxpathError
 from voxpath.timing.records import Record, Records, as_json
 
 SCHEMA = 1
+# What is not text (a lone surrogate from a foreign label file) becomes a JSON escape.
+ESCAPED = "backslashreplace"
 
 
 class Report:
@@ -20,20 +23,32 @@ class Report:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        self._lines = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lines = (self.folder / "turns.jsonl").open("w", encoding="utf-8")
+            with tempfile.TemporaryFile(
+                dir=self.folder
+            ):  # know now, and leave an earlier run's alone until there is news
+                pass
         except OSError as error:
-            raise VoxpathError(f"The report cannot be written to {self.folder}: {error.strerror}.") from error
+            raise self._unwritable(error) from error
+
+    def _open(self) -> None:
+        if self._lines is None:
+            self._lines = (self.folder / "turns.jsonl").open("w", encoding="utf-8", errors=ESCAPED)
 
     def turn(self, record: Record, *, question: np.ndarray | None = None, reply: np.ndarray | None = None, rate=24_000):
-        """Append one turn; `question` is 16 kHz int16, `reply` int16 at `rate`."""
-        self._lines.write(json.dumps(as_json(record), ensure_ascii=False, allow_nan=False) + "\n")
-        self._lines.flush()
-        if question is not None and len(question):
-            write_wav(self.folder / f"turn{record.turn:03d}-question.wav", question, 16_000)
-        if reply is not None and len(reply):
-            write_wav(self.folder / f"turn{record.turn:03d}-reply.wav", reply, rate)
+        """Append one turn; `question` is 16 kHz int16, `reply` int16 at `rate`. Raises VoxpathError."""
+        try:
+            self._open()
+            self._lines.write(json.dumps(as_json(record), ensure_ascii=False, allow_nan=False) + "\n")
+            self._lines.flush()
+            if question is not None and len(question):
+                write_wav(self.folder / f"turn{record.turn:03d}-question.wav", question, 16_000)
+            if reply is not None and len(reply):
+                write_wav(self.folder / f"turn{record.turn:03d}-reply.wav", reply, rate)
+        except (OSError, RuntimeError) as error:  # soundfile's errors are RuntimeErrors
+            raise self._unwritable(error) from error
 
     def close(self, summary: dict) -> Path:
         """Write the summary under a temporary name and put it in place: there is never half a summary."""
@@ -41,12 +56,18 @@ class Report:
         part = path.with_suffix(".part")
         text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         try:
+            self._open()
             self._lines.close()
-            part.write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8", errors=ESCAPED)
             os.replace(part, path)
         except OSError as error:
-            raise VoxpathError(f"The report {path} cannot be written: {error.strerror}.") from error
+            part.unlink(missing_ok=True)
+            raise self._unwritable(error) from error
         return path
+
+    def _unwritable(self, error: Exception) -> VoxpathError:
+        why = str(getattr(error, "strerror", None) or error).rstrip(".")
+        return VoxpathError(f"The report cannot be written to {self.folder}: {why}.")
 
 
 def write_wav(path: str | Path, pcm: np.ndarray, rate: int) -> None:
