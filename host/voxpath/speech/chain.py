@@ -19,6 +19,7 @@ import numpy as np
 
 from voxpath.engines.cancel import Cancel, Cancelled
 from voxpath.errors import BoardError, VoxpathError
+from voxpath.link.frame import SAMPLE_RATE
 from voxpath.speech.endpoint import FixedSilence
 from voxpath.speech.listen import Listener, Signal
 from voxpath.speech.phrases import PhraseCutter
@@ -34,7 +35,6 @@ INTERRUPT_MS = 120  # speech that lasts this long while a reply is under way is 
 AHEAD_S = 0.6  # how much of a reply waits in the board; the rest waits here, where it can be dropped
 PIECE_S = 0.1
 PARTIAL_S = 1.0
-RECOGNISER_RATE = 16_000
 ENGINE = {"recognise": "the recogniser", "think": "the language model", "speak": "the voice"}
 
 
@@ -181,15 +181,12 @@ class Chain:
         if self._watcher.wants_partials:
             self._transcribe_so_far(signal)
         if signal is Signal.PAUSE and self._speculate:
-            self._speculation = Recognition(utterance.pcm(), self._now())
-            self._stages["recognise"].put(self._speculation)
+            self._speculation = self._begin_recognition(utterance.pcm())
         elif signal in (Signal.RESUMED, Signal.NOISE):
             self._drop_speculation()
         elif signal is Signal.CUT:
             self._drop_speculation()
-            segment = Recognition(self.listener.cut_off, self._now())
-            utterance.segments.append(segment)
-            self._stages["recognise"].put(segment)
+            utterance.segments.append(self._begin_recognition(self.listener.cut_off))
         elif signal is Signal.ENDPOINT and self._answering():
             self._drop_speculation()  # too short to be the next turn: a cough, an "mm"
         elif signal is Signal.ENDPOINT:
@@ -205,10 +202,15 @@ class Chain:
                 partial.cancel.set()
             self._partial = None
         elif utterance is not None and not self.listener.paused and not self._answering():
-            heard_s = 0.0 if partial is None else len(partial.pcm) / RECOGNISER_RATE
+            heard_s = 0.0 if partial is None else len(partial.pcm) / SAMPLE_RATE
             if utterance.seconds >= heard_s + PARTIAL_S:
-                self._partial = Recognition(utterance.pcm(), self._now())
-                self._stages["recognise"].put(self._partial)
+                self._partial = self._begin_recognition(utterance.pcm())
+
+    def _begin_recognition(self, pcm: np.ndarray) -> Recognition:
+        """Have the recogniser hear `pcm`, all of which is there now; no turn waits for it yet."""
+        recognition = Recognition(pcm, self._now())
+        self._stages["recognise"].put(recognition)
+        return recognition
 
     def _drop_speculation(self) -> None:
         if self._speculation is not None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from voxpath.link.frame import FRAME_SAMPLES, SAMPLE_NS, SAMPLE_RATE
 from voxpath.speech.endpoint import FixedSilence
 
-HOP = 64  # samples of a frame
-HOP_NS = 4_000_000
+HOP_NS = FRAME_SAMPLES * SAMPLE_NS
 PREROLL_MS = 300  # what the recogniser hears from before the onset: soft consonants come before the loud vowel
 PAUSE_MS = 60  # from here a pause may be the end; shorter ones are stop consonants
 MIN_SPEECH_MS = 60  # less speech than this is a click or a knock
@@ -61,7 +61,7 @@ class Utterance:
 
     @property
     def seconds(self) -> float:
-        return self.samples / 16_000
+        return self.samples / SAMPLE_RATE
 
 
 class Listener:
@@ -100,7 +100,7 @@ class Listener:
             return self._begin(frame) if frame.speech or frame.onset else None
         utterance = self.utterance
         if lost:
-            utterance.add(np.zeros(lost * HOP, np.int16))
+            utterance.add(np.zeros(lost * FRAME_SAMPLES, np.int16))
             utterance.concealed_frames += lost
         utterance.add(frame.pcm[: frame.samples])
         signal = self._follow(frame)

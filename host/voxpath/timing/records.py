@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -96,14 +96,12 @@ class Records:
 
     `board` is asked for `wall_ns(board_ns)` where it has that (a simulated board): the host's monotonic ns at which
     the board was there, or None.
-    `on_record(record)` is called for each turn as it comes.
     """
 
-    def __init__(self, board=None, on_record: Callable[[Record], None] = lambda record: None) -> None:
+    def __init__(self, board=None) -> None:
         self.turns: list[Record] = []
         self.spoken: list[Spoken] = []
         self._wall_ns = getattr(board, "wall_ns", None)
-        self._on_record = on_record
         self._lock = threading.Lock()
 
     def expect(self, spoken: Iterable[Spoken]) -> None:
@@ -115,7 +113,6 @@ class Records:
         record = self._measure(turn)
         with self._lock:
             self.turns.append(record)
-        self._on_record(record)
         return record
 
     def _measure(self, turn) -> Record:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from voxpath.errors import VoxpathError
+from voxpath.link.frame import SAMPLE_RATE
 from voxpath.timing.records import Record, Records, as_json
 
 SCHEMA = 1
@@ -44,7 +45,7 @@ class Report:
             self._lines.write(json.dumps(as_json(record), ensure_ascii=False, allow_nan=False) + "\n")
             self._lines.flush()
             if question is not None and len(question):
-                write_wav(self.folder / f"turn{record.turn:03d}-question.wav", question, 16_000)
+                write_wav(self.folder / f"turn{record.turn:03d}-question.wav", question, SAMPLE_RATE)
             if reply is not None and len(reply):
                 write_wav(self.folder / f"turn{record.turn:03d}-reply.wav", reply, rate)
         except (OSError, RuntimeError) as error:  # soundfile's errors are RuntimeErrors
