@@ -6,7 +6,7 @@
 // The multiplier takes one tap a clock. With L = 1 the table must be symmetric, and two samples that share a
 // coefficient are added before they are multiplied, which halves the work.
 //
-//   issue a tap ─► [ coefficient, samples ] ─► [ product ] ─► [ sum ] ─► [ output ]
+//   issue a tap ─► [ coefficient, samples ] ─► [ pair ] ─► [ product ] ─► [ sum ] ─► [ output ]
 
 module resampler #(
     // Interpolation: output samples for every M input samples
@@ -128,33 +128,37 @@ module resampler #(
 
   logic signed [15:0] near_q, far_q;
   logic near_real_q, far_real_q;
-  logic signed [17:0] coefficient_q;
-  logic signed [16:0] pair;
+  logic signed [17:0] coefficient_q, pair_coefficient_q;
+  logic signed [16:0] pair_q;
   logic signed [34:0] product_q;
   logic signed [SumW-1:0] sum_q;
-  logic tap_valid_q, tap_first_q, tap_last_q, product_valid_q, product_first_q, product_last_q, sum_valid_q;
-
-  assign pair = 17'(near_real_q ? near_q : 16'sd0) + 17'(far_real_q ? far_q : 16'sd0);
+  logic tap_valid_q, tap_first_q, tap_last_q, pair_valid_q, pair_first_q, pair_last_q;
+  logic product_valid_q, product_first_q, product_last_q, sum_valid_q;
 
   always_ff @(posedge clk) begin
     if (advance) begin
-      coefficient_q   <= coefficients[coef_q];
-      near_q          <= history[near_address];
-      far_q           <= history[far_address];
-      near_real_q     <= near_real;
-      far_real_q      <= far_real;
-      tap_first_q     <= tap_q == '0;
-      tap_last_q      <= last_tap;
-      product_q       <= pair * coefficient_q;
-      product_first_q <= tap_first_q;
-      product_last_q  <= tap_last_q;
+      coefficient_q      <= coefficients[coef_q];
+      near_q             <= history[near_address];
+      far_q              <= history[far_address];
+      near_real_q        <= near_real;
+      far_real_q         <= far_real;
+      tap_first_q        <= tap_q == '0;
+      tap_last_q         <= last_tap;
+      pair_q             <= 17'(near_real_q ? near_q : 16'sd0) + 17'(far_real_q ? far_q : 16'sd0);
+      pair_coefficient_q <= coefficient_q;
+      pair_first_q       <= tap_first_q;
+      pair_last_q        <= tap_last_q;
+      product_q          <= pair_q * pair_coefficient_q;
+      product_first_q    <= pair_first_q;
+      product_last_q     <= pair_last_q;
       if (product_valid_q) sum_q <= SumW'(product_q) + (product_first_q ? $signed(Half) : sum_q);
     end
     if (rst || clear) begin
-      {tap_valid_q, product_valid_q, sum_valid_q} <= '0;
+      {tap_valid_q, pair_valid_q, product_valid_q, sum_valid_q} <= '0;
     end else if (advance) begin
       tap_valid_q     <= run_q;
-      product_valid_q <= tap_valid_q;
+      pair_valid_q    <= tap_valid_q;
+      product_valid_q <= pair_valid_q;
       sum_valid_q     <= product_valid_q && product_last_q;
     end
   end
@@ -173,8 +177,8 @@ module resampler #(
 
   // The stream's tuser and history are held until the last output that needs them has left the datapath.
   logic working;
-  assign working       = run_q || tap_valid_q || product_valid_q || sum_valid_q;
-  assign s_axis_tready = !working && !rst && !clear;
+  assign working       = run_q || tap_valid_q || pair_valid_q || product_valid_q || sum_valid_q;
+  assign s_axis_tready = !working && !clear;
   assign busy          = (working && advance) || (m_axis_tvalid && m_axis_tready) || accept;
 
   always_ff @(posedge clk) begin

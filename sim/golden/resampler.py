@@ -4,6 +4,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 COEF_FRAC = 16
+PIPELINE = 5  # clocks from the issue of the last tap to the output
 
 
 def resample(pcm: np.ndarray, coefficients: np.ndarray, up: int, down: int) -> tuple[np.ndarray, np.ndarray]:
@@ -25,3 +26,14 @@ def resample(pcm: np.ndarray, coefficients: np.ndarray, up: int, down: int) -> t
     sums = np.einsum("ij,ij->i", branches[position % up], windows[newest])
     rounded = (sums + (1 << (COEF_FRAC - 1))) >> COEF_FRAC
     return np.clip(rounded, -32768, 32767).astype(np.int16), newest
+
+
+def cycles(taps: int, up: int, down: int) -> int:
+    """Clocks from an input to the last output that it completes, at most; for up = 1, down = 1 or up < down.
+
+    One tap a clock: half the taps where they are folded (up = 1), all of them where an input brings out every branch
+    (down = 1), else those of the longest branch.
+    """
+    if up == 1:
+        return (taps + 1) // 2 + PIPELINE
+    return (taps if down == 1 else -(-taps // up)) + PIPELINE
