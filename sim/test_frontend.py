@@ -1,28 +1,18 @@
 """The joined front end against the golden models of its parts, run as the simulated board."""
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 
-from bench import ROOT
-from golden import denoiser, framer, playback, resampler, vad
+from golden import denoiser, frontend, input_mixer, playback, vad
+from golden.frontend import DELAY_DENOISE, DELAY_RESAMPLE, ns_of, table
 from voxpath.boards import registers, sim_build
 from voxpath.boards.sim_model import CAPTURE_ADDRESS, PLAY_ADDRESS, Model
 
 CAPTURE_SLOTS = PLAY_SLOTS = 256
 SLOT_BYTES = 256
 FRAME_BYTES = 160
-DELAY_RESAMPLE = 583_333  # 28 samples of 48 kHz
-DELAY_DENOISE = 1_875_000  # 30 samples of 16 kHz
-
-
-def ns_of(tick):
-    return tick * 62_500 // 3
-
-
-def table(name):
-    words = (ROOT / "fpga/filters" / name).read_text().split()
-    values = np.array([int(word, 16) for word in words])
-    return np.where(values >= 1 << 17, values - (1 << 18), values)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +40,11 @@ class Board:
             (registers.CONTROL, registers.CONTROL__CAPTURE_ENABLE | registers.CONTROL__PLAYBACK_ENABLE),
         ):
             write(register, value)
+
+    def set(self, **settings):
+        """Write registers by name."""
+        for name, value in settings.items():
+            self.model.write(getattr(registers, name), value)
 
     def run(self, ticks):
         """Run in steps of 100 ms, each with a heartbeat and an emptied capture ring."""
@@ -82,48 +77,83 @@ def speech_like(seconds, seed):
     return pcm
 
 
-def golden_frames(pcm48):
-    """Every frame of the grid, as the golden models of resampler, denoiser, vad and framer make it."""
-    pcm16, newest = resampler.resample(pcm48, table("decimate_48k_16k.hex"), 1, 3)
-    clean = denoiser.denoise(pcm16)
-    stamps = [ns_of(int(tick)) for tick in newest]
-    hops = vad.detect(pcm16, vad.Settings(delay_ns=DELAY_RESAMPLE), stamps=stamps)
-    clip_ticks = np.flatnonzero((pcm48 == 32767) | (pcm48 == -32768))
-    maker = framer.Framer()
-    frames = []
-    for k in range(len(pcm16) // 64):
-        closed = 3 * (64 * k + 63)
-        clipped = bool(((clip_ticks > closed - 192) & (clip_ticks <= closed)).any())
-        hop = framer.Hop(
-            **{
-                name: getattr(hops, name)[k]
-                for name in ("speech", "onset", "offset", "energy", "floor", "zero_crossings", "score")
-            }
-        )
-        frames.append(
-            maker.frame(
-                clean[64 * k : 64 * k + 64],
-                stamps[64 * k],
-                DELAY_RESAMPLE + DELAY_DENOISE,
-                hop,
-                framer.Levels(clipped=clipped),
-                kept=True,
-            )
-        )
-    return frames
-
-
 def test_every_byte_of_every_frame_is_the_golden_chains(library):
     pcm = speech_like(3.0, seed=1)
     board = Board(library)
     board.model.play(pcm)
     board.run(len(pcm))
-    expected = golden_frames(pcm)[: len(board.frames)]
+    expected = frontend.frames(pcm)[: len(board.frames)]
     assert len(board.frames) >= 749
     flags = {frame[3] for frame in expected}
     assert any(flag & 0x02 for flag in flags) and any(flag & 0x10 for flag in flags), "the stimulus must be telling"
     different = [k for k, pair in enumerate(zip(board.frames, expected, strict=True)) if pair[0] != pair[1]]
     assert different == []
+
+
+def test_settings_of_mixer_denoiser_and_voice_activity_reach_their_modules(library):
+    pcm = speech_like(1.5, seed=8) // 4
+    board = Board(library)
+    board.set(
+        INPUT=registers.INPUT__REMOVE_DC | 2,  # the mean of both: the simulated board's right channel is silent
+        INPUT_GAIN=0x2800,
+        DENOISE_FLOOR=3000,
+        DENOISE_OVERSUBTRACTION=500,
+        DENOISE_SMOOTHING=50_000,
+        VAD_ONSET_SCORE=90,
+        VAD_OFFSET_SCORE=60,
+        VAD_HANGOVER=5,
+        VAD_MIN_ONSET=3,
+    )
+    board.model.play(pcm)
+    board.run(len(pcm))
+    assert board.frames == frontend.frames(
+        pcm,
+        channel=input_mixer.MEAN,
+        gain=0x2800,
+        remove_dc=True,
+        denoise=denoiser.Settings(floor=3000, oversubtraction=500, smoothing=50_000),
+        voice=vad.Settings(onset_score=90, offset_score=60, hangover=5, min_onset=3, delay_ns=DELAY_RESAMPLE),
+    )
+
+
+def test_in_bypass_under_the_plain_rule_frames_are_those_of_a_plain_front_end(library):
+    pcm = speech_like(1.0, seed=9)
+    board = Board(library)
+    board.set(DENOISE=1, VAD_RULE=1)
+    board.model.play(pcm)
+    board.run(len(pcm))
+    plain = frontend.frames(
+        pcm, denoise=denoiser.Settings(bypass=True), voice=vad.Settings(plain=True, delay_ns=DELAY_RESAMPLE)
+    )
+    assert board.frames == plain
+    assert {frame[26] for frame in plain} == {frontend.RESAMPLED}
+
+
+@pytest.mark.parametrize("preroll", [0, 128, 256])
+def test_a_gated_stream_holds_the_speech_its_pre_roll_and_a_sign_of_life(library, preroll):
+    pcm = (speech_like(4.0, seed=11) // 2).astype(np.int16)
+    board = Board(library)
+    board.set(PREROLL=preroll, STREAM_MODE=1)
+    board.model.play(pcm)
+    board.run(len(pcm))
+    expected = frontend.frames(pcm, gated=True, preroll=preroll)
+    assert board.frames == expected
+    samples = [int.from_bytes(frame[24:26], "little") for frame in expected]
+    onsets = sum(frame[3] >> 1 & 1 for frame in expected)
+    assert onsets >= 3 and 0 in samples and any(0 < count < 64 for count in samples)
+    assert sum(samples) < 0.8 * len(pcm) / 3, "silence must not be sent"
+
+
+def test_the_test_pattern_is_a_ramp_that_any_host_can_check(library):
+    board = Board(library)
+    board.run(960)
+    board.set(INPUT=registers.INPUT__TEST_PATTERN)
+    board.run(4800)
+    for frame in board.frames[5:]:
+        sequence = int.from_bytes(frame[4:8], "little")
+        ramp = (64 * sequence + np.arange(64)).astype("<u2")
+        assert frame[3] & 0x80 and frame[32:] == ramp.tobytes()
+    assert len(board.frames) == 30 and not any(frame[3] & 0x80 for frame in board.frames[:5])
 
 
 def test_the_loudspeaker_gets_what_the_golden_playback_gives(library):
@@ -177,6 +207,42 @@ def test_frames_of_a_full_ring_are_counted_in_the_next_one_that_fits(library):
     frame = board.model.memory[CAPTURE_ADDRESS : CAPTURE_ADDRESS + FRAME_BYTES].tobytes()
     assert int.from_bytes(frame[4:8], "little") == 300
     assert frame[3] & 0x08 and int.from_bytes(frame[16:18], "little") == 44
+
+
+def test_ten_seconds_without_room_lose_whole_frames_and_not_one_sample_of_time(library):
+    pcm = speech_like(10.5, seed=5)
+    board = Board(library)
+    board.model.play(pcm)
+    for _ in range(100):  # the host lives, but takes nothing
+        board.model.run(4800)
+        board.model.write(registers.HEARTBEAT, 1)
+    captured = 480_000 // 192
+    assert board.model.read(registers.RING_HEAD) == CAPTURE_SLOTS
+    assert board.model.read(registers.RING_LOST) == captured - CAPTURE_SLOTS
+    board.run(9600)
+    expected = frontend.frames(pcm[: 480_000 + 9600])
+    # One that told nothing yet: the frames in the ring, and those after it but for what the next one says it lost.
+    assert board.frames[:CAPTURE_SLOTS] == expected[:CAPTURE_SLOTS]
+    first = board.frames[CAPTURE_SLOTS]
+    sequence, lost = int.from_bytes(first[4:8], "little"), int.from_bytes(first[16:18], "little")
+    assert sequence == CAPTURE_SLOTS + lost and lost >= captured - CAPTURE_SLOTS
+    assert first[32:] == expected[sequence][32:] and first[8:16] == expected[sequence][8:16]
+    assert board.frames[CAPTURE_SLOTS + 1 :] == expected[sequence + 1 :]
+
+
+def test_steps_of_the_clock_to_and_fro_are_counted_and_tear_no_frame(library):
+    board = Board(library)
+    board.run(960)
+    jumps = (1_000_000_000, -300_000_000, 7, -7)
+    for number, jump in enumerate(jumps, 1):
+        board.model.write(registers.CLOCK_STEP, jump & 0xFFFFFFFF)
+        board.model.write(registers.CLOCK_STEP + 4, (jump >> 32) & 0xFFFFFFFF)
+        assert board.model.read(registers.CLOCK_EPOCH) == number
+        board.run(960)
+    stamps = [int.from_bytes(frame[8:16], "little") for frame in board.frames]
+    away = [stamp - max(0, 4_000_000 * k - DELAY_RESAMPLE - DELAY_DENOISE) for k, stamp in enumerate(stamps)]
+    # A step falls between two frames, and each of the five that follow has what the clock had come to.
+    assert [away for away, _ in groupby(away)] == [sum(jumps[:n]) for n in range(len(jumps) + 1)]
 
 
 def test_a_dead_host_stops_the_writing_after_half_a_second(library):

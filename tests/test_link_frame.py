@@ -59,6 +59,21 @@ def test_a_short_frame_gives_only_its_own_samples():
     assert got.end_ns - got.capture_ns == 10 * 62_500
 
 
+def test_a_keep_alive_frame_has_no_sample_and_takes_no_time():
+    (got,) = frame.parse(packed(samples=0, flags=0, pcm=[0] * 64))
+    assert got.keep_alive and got.pcm.tolist() == [] and got.end_ns == got.capture_ns
+    assert not next(iter(frame.parse(packed(samples=1)))).keep_alive
+
+
+@pytest.mark.parametrize("samples", range(65))
+def test_build_fills_a_short_frame_up_with_silence(samples):
+    pcm = list(range(1, samples + 1))
+    built = frame.build(pcm, sequence=7, capture_ns=5, flags=0x04)
+    assert built[32:] == struct.pack("<64h", *pcm, *[0] * (64 - samples))
+    (got,) = frame.parse(built)
+    assert (got.samples, got.pcm.tolist(), got.offset) == (samples, pcm, True)
+
+
 def test_many_frames_keep_their_order_and_own_their_data():
     buffer = bytearray(b"".join(packed(sequence=n) for n in range(50)))
     frames = list(frame.parse(buffer))

@@ -5,11 +5,13 @@ import random
 import pytest
 
 from voxpath.link.frame import build, parse
-from voxpath.link.tracker import SequenceTracker
+from voxpath.link.tracker import SequenceTracker, missing_samples
 
 
-def made(sequence, lost=0):
-    return next(iter(parse(build([0] * 64, sequence=sequence % 2**32, lost=lost))))
+def made(sequence, lost=0, at=0, samples=64):
+    """A frame whose first sample is sample `at` of the stream's time."""
+    pcm = [0] * samples
+    return next(iter(parse(build(pcm, sequence=sequence % 2**32, lost=lost, capture_ns=62_500 * at))))
 
 
 def counts(tracker):
@@ -120,3 +122,61 @@ def test_a_random_channel_balances(seed):
     assert tracker.duplicated == 10
     assert tracker.ring_lost == reported
     assert tracker.captured == 300
+
+
+# ---- gated streams -------------------------------------------------------------------------------------------------
+
+
+def gated_stream(rng, first_sequence, utterances):
+    """Frames as a gated board makes them."""
+    frames, at, sequence = [], 1000, first_sequence
+    for _ in range(utterances):
+        for _ in range(rng.randrange(4)):  # keep-alive frames
+            at += 4096
+            frames.append(made(sequence, at=at - 160, samples=0))
+            sequence += 1
+        at += rng.randrange(4000)
+        samples = rng.randrange(1, 3000)
+        for first in range(0, samples, 64):
+            frames.append(made(sequence, at=at + first, samples=min(64, samples - first)))
+            sequence += 1
+        at += samples
+    return frames
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_gated_streams_jumps_of_time_are_silence_and_no_loss(seed):
+    frames = gated_stream(random.Random(seed), 2**32 - 20, 12)
+    tracker, accepted = follow(frames)
+    assert all(accepted) and counts(tracker) == (len(frames), 0, 0, 0, 0)
+    assert [missing_samples(a, b) for a, b in zip(frames, frames[1:], strict=False)] == [0] * (len(frames) - 1)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_gated_streams_losses_balance_and_conceal_no_more_than_time_has_room_for(seed):
+    rng = random.Random(seed)
+    frames = gated_stream(rng, 2**32 - 20, 12)
+    kept = [frames[0]] + [frame for frame in frames[1:-1] if rng.random() > 0.1] + [frames[-1]]
+    tracker, _ = follow(kept)
+    assert tracker.link_lost == len(frames) - len(kept) and tracker.captured == len(frames)
+    position = {frame.sequence: index for index, frame in enumerate(frames)}
+    for before, after in zip(kept, kept[1:], strict=False):
+        lost = frames[position[before.sequence] + 1 : position[after.sequence]]
+        missing = missing_samples(before, after)
+        assert sum(frame.samples for frame in lost) <= missing <= 64 * len(lost)
+        assert before.end_ns + missing * 62_500 <= after.capture_ns
+
+
+def test_a_lost_frame_within_speech_is_as_long_as_the_time_that_is_missing():
+    assert missing_samples(made(1, at=0), made(3, at=128)) == 64
+    assert missing_samples(made(1, at=0), made(3, at=64 + 20)) == 20  # the one before an offset was short
+
+
+def test_a_lost_keep_alive_frame_is_not_taken_for_a_long_silence_in_speech():
+    assert missing_samples(made(1, at=0), made(3, at=9000)) == 64
+    assert missing_samples(made(1, at=0, samples=0), made(3, at=4096, samples=0)) == 64
+
+
+def test_a_late_frame_or_a_step_of_the_clock_conceals_nothing():
+    assert missing_samples(made(3, at=128), made(2, at=64)) == 0
+    assert missing_samples(made(3, at=5000), made(5, at=20)) == 0

@@ -15,13 +15,18 @@ TICK_NS = 1e9 / 48_000
 
 
 class Loop:
-    """A board whose microphone hears its own loudspeaker `delay_ns` later; `gain` 0 is an open loop."""
+    """A board that hears its own loudspeaker `delay_ns` later once its loop is closed; `gain` 0 is an open loop."""
 
     def __init__(self, delay_ns, gain=1.0, delays=(0, 0)):
         self.delay_ns, self.gain = delay_ns, gain
-        self.registers = SimpleNamespace(
-            read=lambda offset: {registers.DELAY_DAC: delays[0], registers.DELAY_ADC: delays[1]}[offset]
-        )
+        self.values = {
+            registers.DELAY_DAC: delays[0],
+            registers.DELAY_ADC: delays[1],
+            registers.INPUT: 1,
+            registers.INPUT_GAIN: 0x2000,
+            registers.DENOISE: 0,
+        }
+        self.registers = SimpleNamespace(read=self.values.__getitem__, write=self.values.__setitem__)
 
     def start_reply(self, rate):
         self.reply = SimpleNamespace(times={}, finish=lambda: None)
@@ -29,6 +34,7 @@ class Loop:
         return self.reply
 
     def frames(self):
+        self.closed = self.values[registers.INPUT] & registers.INPUT__LOOP and self.values[registers.DENOISE] == 1
         # The click as a function of time, not of the samples that were written: sampled where the ADC's grid falls.
         centre_ns = FIRST_NS + selftest.CLICK_AT * 62_500 + self.delay_ns
         for number in range(200):
@@ -59,6 +65,13 @@ def test_a_click_more_than_one_sample_off_fails(off_ticks):
 def test_converter_delays_that_the_digital_loop_does_not_pass_are_allowed_for():
     # The event's time is 100 us late of the digital sample, the frame's 30 us early of it.
     assert run(Loop(TICK_NS - 130_000, delays=(100_000, 30_000)))[0] == 0
+
+
+def test_the_loop_is_closed_without_denoising_and_afterwards_all_is_as_before():
+    board = Loop(TICK_NS)
+    before = dict(board.values)
+    assert run(board)[0] == 0
+    assert board.closed and board.values == before
 
 
 def test_a_loop_that_is_open_is_one_sentence():

@@ -1,22 +1,39 @@
-// Cuts the 16 kHz stream into frames of 64 samples: a 32-byte header and 128 bytes of PCM, ten beats of 16 bytes.
-// docs/frame.md gives the layout.
+// Makes frames of samples: a 32-byte header and 128 bytes of PCM, ten beats of 16 bytes. docs/frame.md gives the layout.
 //
 //   s_axis ─► [ 8 samples ] ─► [ two banks of 8 beats ] ─┐
 //        └──► [ CRC ] ─► [ header, turned 8 x 32 bits ] ─┴─► [ output register ] ─► m_axis
 //                           ▲ hop_*        └─► [ CRC ]
 //
-// A frame is closed the cycle after its last sample. There it is dropped, whole, unless the ring is free and nothing of
-// the frame before is left here; so one bank is filled while the other leaves. A frame that is kept waits for the result
-// of its hop, which may come before or after its last sample: both are counted from reset.
+// A frame ends with its 64th sample, or before with tlast: then silence fills it up, a sample a cycle. It is closed the
+// cycle after. There it is dropped, whole, unless the ring is free and nothing of the frame before is left here; so one
+// bank is filled while the other leaves. A frame that is kept waits for the result of the newest hop that had ended when
+// it did, which may come before or after its last sample: both are counted from reset.
 
-module framer (
+module framer #(
+    // Number of the first frame after reset; not 0 only in tests of its wrap
+    parameter logic [31:0] SEQUENCE_RESET = 32'd0
+) (
     input  logic         clk,
     input  logic         rst,
-    // samples; tuser is the media time at which the newest 48 kHz sample in it arrived. Always ready.
+    // samples, as stream_gate gives them; tuser of a frame's first one is the media time at which the newest 48 kHz sample
+    // in it arrived. Always ready but while a frame is filled up, and for a `patient` frame's last sample.
     input  logic [ 15:0] s_axis_tdata,
     input  logic [ 63:0] s_axis_tuser,
     input  logic         s_axis_tvalid,
     output logic         s_axis_tready,
+    input  logic         s_axis_tkeep,     // low: no sample, the frame that this ends is empty
+    input  logic         s_axis_tlast,     // the frame ends here, however short
+    // of the frame that ends: its flags are these and not the hop's. It is speech whatever the hop says; it is none
+    // whatever the hop and frame_speech say.
+    input  logic         frame_gated,
+    input  logic         frame_onset,
+    input  logic         frame_offset,
+    input  logic         frame_speech,
+    input  logic         frame_quiet,
+    // the frame's last sample waits until the frame can be kept, unless the ring has no room and nothing to do
+    input  logic         patient,
+    // hops that have ended, modulo 256
+    input  logic [  7:0] hops_due,
     // from the air to s_axis, taken off the first sample's time as that sample comes
     input  logic [ 31:0] delay_ns,
     // voice activity of the hop, stable from hop_valid to the next one
@@ -35,8 +52,9 @@ module framer (
     input  logic         test_pattern,
     input  logic [  7:0] stage_mask,
     input  logic [  7:0] stream,
-    // the ring: may a frame be sent; was the last one that was sent lost
+    // the ring: may a frame be sent; is nothing under way there; was the last one that was sent lost
     input  logic         ring_free,
+    input  logic         ring_idle,
     input  logic         frame_lost,
     // a hop's result was so late, or so early, that it missed its frame
     output logic         hop_overrun,
@@ -46,7 +64,7 @@ module framer (
     input  logic         m_axis_tready,
     output logic         m_axis_tlast,
     output logic         m_axis_tuser,
-    // frames of the grid since reset, and those of them that did not reach the ring
+    // frames since reset, and those of them that did not reach the ring
     output logic [ 31:0] frames_captured,
     output logic [ 31:0] frames_lost,
     // the next clock changes something
@@ -55,7 +73,6 @@ module framer (
 
   localparam logic [15:0] Magic = 16'h5856;  // "VX", first letter in the low byte
   localparam logic [7:0] Version = 8'd1;
-  localparam logic [15:0] Samples = 16'd64;
   localparam logic [3:0] LastBeat = 4'd9;
 
   // (An enum here is miscompiled by Icarus 11.)
@@ -69,6 +86,12 @@ module framer (
   // ---- samples -------------------------------------------------------------------------------------------------------
 
   logic [5:0] index_q;  // of the next sample in its frame
+  logic fill_q;  // silence fills the frame up
+  logic take, put, ends;
+  logic [15:0] sample;
+  logic [6:0] samples_q;  // of the frame, without what fills it up
+  logic [4:0] voice_q;  // frame_*
+  logic [7:0] owed_q;  // hops that must have come for the frame
   logic bank_q;  // that is filled; the other one is sent
   logic [111:0] pack_q;  // the last seven samples
   logic [127:0] payload[16];
@@ -76,24 +99,31 @@ module framer (
   logic close_q;  // the frame ended with the sample before
   logic [31:0] payload_crc;
 
-  assign s_axis_tready = 1'b1;
+  // While the ring stores a frame, it will soon be free again; while it is at rest and not free, waiting is for nothing.
+  logic settled;
+  assign settled = state_q == Empty && !m_axis_tvalid && !close_q && (ring_free || ring_idle);
+  assign ends = s_axis_tlast || index_q == '1;
+  assign s_axis_tready = !fill_q && (!patient || !ends || settled);
+  assign take = s_axis_tvalid && s_axis_tready;
+  assign put = (take && s_axis_tkeep) || fill_q;
+  assign sample = fill_q ? '0 : s_axis_tdata;
 
   crc32 #(
       .BYTES(2)
   ) payload_sum (
       .clk,
       .rst,
-      .enable(s_axis_tvalid),
+      .enable(put),
       .first (index_q == '0),
       .seed  (32'hFFFFFFFF),
-      .data  (s_axis_tdata),
+      .data  (sample),
       .state (payload_crc)
   );
 
   // The bank changes in the cycle after the last sample, in which the next frame's first sample may come; that one only
   // goes into pack_q, so the write address needs no bypass.
   always_ff @(posedge clk) begin
-    if (s_axis_tvalid && index_q[2:0] == '1) payload[{bank_q, index_q[5:3]}] <= {s_axis_tdata, pack_q};
+    if (put && index_q[2:0] == '1) payload[{bank_q, index_q[5:3]}] <= {sample, pack_q};
   end
 
   always_ff @(posedge clk) begin
@@ -102,13 +132,27 @@ module framer (
       pack_q       <= '0;
       capture_ns_q <= '0;
       close_q      <= 1'b0;
+      fill_q       <= 1'b0;
+      samples_q    <= '0;
+      voice_q      <= '0;
+      owed_q       <= '0;
     end else begin
-      close_q <= s_axis_tvalid && index_q == '1;
-      if (s_axis_tvalid) begin
+      close_q <= put && index_q == '1;
+      if (put) begin
         index_q <= index_q + 1'b1;
-        pack_q  <= {s_axis_tdata, pack_q[111:16]};
+        pack_q  <= {sample, pack_q[111:16]};
+      end
+      if (take) begin
+        fill_q    <= ends && !(index_q == '1 && s_axis_tkeep);
+        samples_q <= 7'(index_q) + 7'(s_axis_tkeep);
         // No sample was at the ADC before the clock began.
         if (index_q == '0) capture_ns_q <= s_axis_tuser < 64'(delay_ns) ? '0 : s_axis_tuser - 64'(delay_ns);
+        if (ends) begin
+          voice_q <= {frame_gated, frame_onset, frame_offset, frame_speech, frame_quiet};
+          owed_q  <= hops_due;
+        end
+      end else if (index_q == '1) begin
+        fill_q <= 1'b0;
       end
     end
   end
@@ -131,7 +175,7 @@ module framer (
       clipped_q       <= 1'b0;
       lost_q          <= '0;
       reported_q      <= '0;
-      frames_captured <= '0;
+      frames_captured <= SEQUENCE_RESET;
       frames_lost     <= '0;
       bank_q          <= 1'b0;
     end else begin
@@ -151,13 +195,16 @@ module framer (
   // ---- the hop that belongs to the frame -----------------------------------------------------------------------------
 
   logic [7:0] hops_q;  // results since reset
-  logic [7:0] owed;  // hops that must have come for the waiting frame
+  logic [7:0] wanted_q;  // hops that must have come for the waiting frame
   logic hop_here;
-  logic [255:0] header_q;
+  logic [2:0] voice;  // offset, onset, speech
+  logic gated, onset, offset, speech, quiet;
+  logic [4:0] waiting_q;  // frame_* of the waiting frame
 
-  assign owed        = header_q[39:32] + 8'd1;
-  assign hop_here    = $signed(hops_q - owed) >= 8'sd0;
-  assign hop_overrun = (close_q && state_q == Waiting) || (hop_valid && hops_q == frames_captured[7:0] + 8'd1);
+  assign hop_here = $signed(hops_q - wanted_q) >= 8'sd0;
+  assign hop_overrun = (close_q && state_q == Waiting) || (hop_valid && hops_q == hops_due + 8'd1);
+  assign {gated, onset, offset, speech, quiet} = waiting_q;
+  assign voice = gated ? {offset, onset, !quiet && (speech || hop_speech)} : {hop_offset, hop_onset, hop_speech};
 
   always_ff @(posedge clk) begin
     if (rst) hops_q <= '0;
@@ -168,13 +215,12 @@ module framer (
 
   // Until it is summed, the field of the CRC holds the payload's. Eight turns by 32 bits then feed the header to the CRC
   // word by word, put the sum in its place and leave every word where it was.
-  logic [ 2:0] turn_q;
-  logic [ 7:0] flags;
-  logic [31:0] header_crc;
+  logic [255:0] header_q;
+  logic [  2:0] turn_q;
+  logic [  7:3] flags;
+  logic [ 31:0] header_crc;
 
-  assign flags = {
-    test_pattern, playback_active, time_locked, clipped_q || clipped, lost != '0, hop_offset, hop_onset, hop_speech
-  };
+  assign flags = {test_pattern, playback_active, time_locked, clipped_q || clipped, lost != '0};
 
   crc32 #(
       .BYTES(4)
@@ -191,23 +237,27 @@ module framer (
   always_ff @(posedge clk) begin
     if (rst) begin
       header_q     <= '0;
+      wanted_q     <= '0;
+      waiting_q    <= '0;
       m_axis_tuser <= 1'b0;
     end else if (keep) begin
+      wanted_q <= owed_q;
+      waiting_q <= voice_q;
       header_q <= {
         payload_crc,
-        {stream, stage_mask, Samples},
+        {stream, stage_mask, 9'd0, samples_q},
         {16'd0, 16'd0},
         {16'd0, lost},
         capture_ns_q,
         frames_captured,
-        {flags[7:3], 3'd0, Version, Magic}
+        {flags, 3'd0, Version, Magic}
       };
     end else if (state_q == Waiting && hop_here) begin
-      header_q[26:24]   <= flags[2:0];
+      header_q[26:24]   <= voice;
       header_q[159:144] <= hop_energy;
       header_q[175:160] <= hop_floor;
       header_q[191:176] <= {hop_score, hop_zc};
-      m_axis_tuser      <= hop_onset || hop_offset;
+      m_axis_tuser      <= voice[2] || voice[1];
     end else if (state_q == Summing) begin
       header_q <= {turn_q == '1 ? ~header_crc : header_q[31:0], header_q[255:32]};
     end
@@ -258,7 +308,7 @@ module framer (
     end
   end
 
-  assign busy = s_axis_tvalid || close_q || hop_valid || clipped || frame_lost ||
+  assign busy = take || fill_q || close_q || hop_valid || clipped || frame_lost ||
       (state_q == Waiting && hop_here) || state_q == Summing || load || (m_axis_tvalid && m_axis_tready);
 
 endmodule

@@ -1,8 +1,9 @@
 // The portable top of the front end: 48 kHz samples in and out, frames and replies through memory, control by registers.
 //
-//   s_axis_adc ─► resampler ─┬─► denoiser ─► framer ─► ring_writer ─► m_axi (write)
-//                            └─► vad ──────────┘
-//   m_axis_dac ◄─ playback ◄─ m_axi (read)                      media_clock stamps both ends
+//   s_axis_adc ─► input_mixer ─► resampler ─┬─► denoiser ─► test_pattern ─► stream_gate ─► framer ─► ring_writer ─► m_axi
+//                   ▲                       └──►  vad  ◄─┘ (spectrum)           ▲ onset       ▲ hop             (write)
+//                   : loop                         └────────────────────────────┴─────────────┘
+//   m_axis_dac ◄────┴─ playback ◄─ m_axi (read)                                media_clock stamps both ends
 //
 // One pulse of s_axis_adc_tvalid is one 48 kHz tick: it drives the clock's stamps, the playback and every timer, so that
 // what the front end does depends on samples alone and not on how fast `clk` runs between them.
@@ -27,11 +28,14 @@ module frontend #(
     input  logic              rst,
     // clock every module in every cycle; tie high on hardware (see CLOCK_GATES)
     input  logic              free_run,
-    // samples
-    input  logic [      15:0] s_axis_adc_tdata,
+    // samples: {right, left}, 24 bit, as i2s_rx gives them; 16-bit mono out
+    input  logic [      47:0] s_axis_adc_tdata,
     input  logic              s_axis_adc_tvalid,
     output logic [      15:0] m_axis_dac_tdata,
     output logic              m_axis_dac_tvalid,
+    // pulses: the converter's side dropped a damaged sample, or repeated one; low where there is no converter
+    input  logic              adc_error,
+    input  logic              dac_underrun,
     // registers
     input  logic [       8:0] s_axil_awaddr,
     input  logic [       2:0] s_axil_awprot,
@@ -89,18 +93,17 @@ module frontend #(
 );
 
   localparam int TimeoutCycles = CLK_HZ / 10_000;  // 100 us
-  localparam int DenoiserDelay = 30;  // samples of 16 kHz: the centre of a 61-tap linear-phase filter
   localparam logic [31:0] DelayMixer = 32'd0;
   localparam logic [31:0] DelayFilter = 32'd583_333;  // 28 samples of 48 kHz: the centre of 57 taps
-  localparam logic [31:0] DelayDenoise = 32'd1_875_000;  // 30 samples of 16 kHz
-  localparam logic [7:0] StageResampled = 8'h01;
+  localparam int DenoiserDelay = 30;  // samples of 16 kHz: the centre of 61 taps
+  localparam logic [31:0] DelayDenoise = 32'd1_875_000;  // the same in ns
   localparam logic [7:0] StreamAudio = 8'h00;
 
   // ---- inputs ------------------------------------------------------------------------------------------------------
 
   // Registered before anything hangs on them: short paths in the fabric, little to recompute in a simulator.
   logic rst_q, tick;
-  logic [15:0] adc_q;
+  logic [47:0] adc_q;
 
   always_ff @(posedge clk) begin
     rst_q <= rst;
@@ -110,8 +113,8 @@ module frontend #(
 
   // ---- clocks ------------------------------------------------------------------------------------------------------
 
-  logic regs_busy, resampler_busy, vad_busy, framer_busy, ring_busy, play_busy;
-  logic clk_regs, clk_resampler, clk_vad, clk_framer, clk_ring, clk_play;
+  logic regs_busy, mixer_busy, resampler_busy, denoiser_busy, vad_busy, framer_busy, ring_busy, play_busy;
+  logic clk_regs, clk_mixer, clk_resampler, clk_denoiser, clk_vad, clk_framer, clk_ring, clk_play;
   logic head_write_q, play_stop, event_pop;
   logic run_all;
   assign run_all = free_run || rst_q;
@@ -126,10 +129,26 @@ module frontend #(
 
   clock_gate #(
       .GATED(CLOCK_GATES)
+  ) gate_mixer (
+      .clk,
+      .enable(run_all || mixer_busy),
+      .gated (clk_mixer)
+  );
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
   ) gate_resampler (
       .clk,
       .enable(run_all || resampler_busy),
       .gated (clk_resampler)
+  );
+
+  clock_gate #(
+      .GATED(CLOCK_GATES)
+  ) gate_denoiser (
+      .clk,
+      .enable(run_all || denoiser_busy),
+      .gated (clk_denoiser)
   );
 
   clock_gate #(
@@ -144,7 +163,7 @@ module frontend #(
       .GATED(CLOCK_GATES)
   ) gate_framer (
       .clk,
-      .enable(run_all || framer_busy),
+      .enable(run_all || gate_busy || framer_busy),
       .gated (clk_framer)
   );
 
@@ -270,7 +289,7 @@ module frontend #(
 
   // The registers need clocks from the first sign of an access, strobe or fault until some cycles after the last one.
   localparam logic [2:0] HoldCycles = 3'd5;
-  logic [9:0] faults, faults_q;
+  logic [11:0] faults, faults_q;
   logic [2:0] hold_q;
   logic regs_called;
 
@@ -333,10 +352,34 @@ module frontend #(
 
   // ---- capture: 48 kHz -> 16 kHz -> frames -> memory -----------------------------------------------------------------
 
+  // The digital loop: what the DAC side gave last is heard at the next tick.
+  logic [15:0] dac_q;
+  always_ff @(posedge clk) begin
+    if (rst_q) dac_q <= '0;
+    else if (m_axis_dac_tvalid) dac_q <= m_axis_dac_tdata;
+  end
+
+  logic [15:0] voice_tdata;
+  logic voice_tvalid, clipped;
+
+  input_mixer input_mixer (
+      .clk          (clk_mixer),
+      .rst          (rst_q),
+      .s_axis_tdata (from_regs.INPUT.loop.value ? {2{dac_q, 8'd0}} : adc_q),
+      .s_axis_tvalid(tick),
+      .channel      (from_regs.INPUT.channel.value),
+      .gain         (from_regs.INPUT_GAIN.gain.value),
+      .remove_dc    (from_regs.INPUT.remove_dc.value),
+      .m_axis_tdata (voice_tdata),
+      .m_axis_tvalid(voice_tvalid),
+      .clipped,
+      .busy         (mixer_busy)
+  );
+
   logic [15:0] pcm_tdata, clean_tdata;
   logic [63:0] pcm_tuser, clean_tuser;
   logic pcm_tvalid, pcm_tready, denoiser_tready, vad_tready, clean_tvalid, clean_tready;
-  logic adc_tready, denoiser_busy;
+  logic voice_tready;
 
   resampler #(
       .L(1),
@@ -347,10 +390,10 @@ module frontend #(
       .clk          (clk_resampler),
       .rst          (rst_q),
       .clear        (1'b0),
-      .s_axis_tdata (adc_q),
+      .s_axis_tdata (voice_tdata),
       .s_axis_tuser (tick_ns),
-      .s_axis_tvalid(tick),
-      .s_axis_tready(adc_tready),
+      .s_axis_tvalid(voice_tvalid),
+      .s_axis_tready(voice_tready),
       .m_axis_tdata (pcm_tdata),
       .m_axis_tuser (pcm_tuser),
       .m_axis_tvalid(pcm_tvalid),
@@ -361,20 +404,53 @@ module frontend #(
   // One sample goes to both, when both take it.
   assign pcm_tready = denoiser_tready && vad_tready;
 
+  logic bin_valid, fade_overrun;
+  logic [6:0] bin_index;
+  logic [15:0] bin_level, bin_noise;
+
   denoiser #(
-      .DELAY(DenoiserDelay)
+      .FILTERS(FILTERS)
   ) denoiser (
+      .clk            (clk_denoiser),
+      .rst            (rst_q),
+      .s_axis_tdata   (pcm_tdata),
+      .s_axis_tuser   (pcm_tuser),
+      .s_axis_tvalid  (pcm_tvalid && vad_tready),
+      .s_axis_tready  (denoiser_tready),
+      .m_axis_tdata   (clean_tdata),
+      .m_axis_tuser   (clean_tuser),
+      .m_axis_tvalid  (clean_tvalid),
+      .m_axis_tready  (clean_tready),
+      .bypass         (from_regs.DENOISE.bypass.value),
+      .floor          (from_regs.DENOISE_FLOOR.gain.value),
+      .oversubtraction(from_regs.DENOISE_OVERSUBTRACTION.log2.value),
+      .smoothing      (from_regs.DENOISE_SMOOTHING.alpha.value),
+      .bin_valid,
+      .bin_index,
+      .bin_level,
+      .bin_noise,
+      .hop_overrun    (fade_overrun),
+      .busy           (denoiser_busy)
+  );
+
+  logic [15:0] sent_tdata;
+  logic [63:0] sent_tuser;
+  logic sent_tvalid, sent_tready, ramp, pattern_busy;
+
+  test_pattern test_pattern (
       .clk,
       .rst          (rst_q),
-      .s_axis_tdata (pcm_tdata),
-      .s_axis_tuser (pcm_tuser),
-      .s_axis_tvalid(pcm_tvalid && vad_tready),
-      .s_axis_tready(denoiser_tready),
-      .m_axis_tdata (clean_tdata),
-      .m_axis_tuser (clean_tuser),
-      .m_axis_tvalid(clean_tvalid),
-      .m_axis_tready(clean_tready),
-      .busy         (denoiser_busy)
+      .enable       (from_regs.INPUT.test_pattern.value),
+      .s_axis_tdata (clean_tdata),
+      .s_axis_tuser (clean_tuser),
+      .s_axis_tvalid(clean_tvalid),
+      .s_axis_tready(clean_tready),
+      .m_axis_tdata (sent_tdata),
+      .m_axis_tuser (sent_tuser),
+      .m_axis_tvalid(sent_tvalid),
+      .m_axis_tready(sent_tready),
+      .active       (ramp),
+      .busy         (pattern_busy)
   );
 
   logic [31:0] delay_to_pcm;
@@ -385,6 +461,8 @@ module frontend #(
   logic [15:0] hop_energy, hop_floor;
   logic [7:0] hop_zc, hop_score;
   logic [63:0] onset_ns, offset_ns;
+  logic onset_pulse, offset_pulse;
+  logic [6:0] onset_blocks;
 
   vad vad (
       .clk            (clk_vad),
@@ -394,6 +472,9 @@ module frontend #(
       .s_axis_tvalid  (pcm_tvalid && denoiser_tready),
       .s_axis_tready  (vad_tready),
       .delay_ns       (delay_to_pcm),
+      .plain          (from_regs.VAD_RULE.plain.value),
+      .onset_score    (from_regs.VAD_ONSET_SCORE.score.value),
+      .offset_score   (from_regs.VAD_OFFSET_SCORE.score.value),
       .onset_margin   (from_regs.VAD_ONSET_MARGIN.log2.value),
       .offset_margin  (from_regs.VAD_OFFSET_MARGIN.log2.value),
       .loud_margin    (from_regs.VAD_LOUD_MARGIN.log2.value),
@@ -403,6 +484,10 @@ module frontend #(
       .min_onset      (from_regs.VAD_MIN_ONSET.blocks.value),
       .playback_margin(from_regs.VAD_PLAYBACK_MARGIN.log2.value),
       .playback_active(playing),
+      .bin_valid,
+      .bin_index,
+      .bin_level,
+      .bin_noise,
       .hop_valid,
       .hop_speech,
       .hop_onset,
@@ -412,26 +497,73 @@ module frontend #(
       .hop_zc,
       .hop_score,
       .active         (vad_active),
+      .onset_pulse,
+      .onset_blocks,
+      .offset_pulse,
       .onset_ns,
       .offset_ns,
       .busy           (vad_busy)
   );
 
-  logic clipped;
-  assign clipped = tick && (adc_q == 16'h7FFF || adc_q == 16'h8000);
-
   logic [127:0] frame_tdata;
   logic frame_tvalid, frame_tready, frame_tlast, frame_tuser;
-  logic ring_free, frame_lost, hop_overrun;
+  logic ring_free, ring_idle, frame_lost, hop_overrun;
   logic [31:0] frames_captured, frames_lost;
+
+  logic [15:0] gated_tdata;
+  logic [63:0] gated_tuser;
+  logic gated_tvalid, gated_tready, gated_tkeep, gated_tlast, gate_busy;
+  logic frame_gated, frame_onset, frame_offset, frame_speech, frame_quiet, patient;
+  logic [7:0] hops_due;
+
+  stream_gate #(
+      .DELAY(DenoiserDelay)
+  ) stream_gate (
+      .clk          (clk_framer),
+      .rst          (rst_q),
+      .s_axis_tdata (sent_tdata),
+      .s_axis_tuser (sent_tuser),
+      .s_axis_tvalid(sent_tvalid),
+      .s_axis_tready(sent_tready),
+      .gated        (from_regs.STREAM_MODE.gated.value),
+      .preroll      (from_regs.PREROLL.samples.value),
+      .min_onset    (from_regs.VAD_MIN_ONSET.blocks.value),
+      .onset_pulse,
+      .onset_blocks,
+      .offset_pulse,
+      .hop_valid,
+      .m_axis_tdata (gated_tdata),
+      .m_axis_tuser (gated_tuser),
+      .m_axis_tvalid(gated_tvalid),
+      .m_axis_tready(gated_tready),
+      .m_axis_tkeep (gated_tkeep),
+      .m_axis_tlast (gated_tlast),
+      .frame_gated,
+      .frame_onset,
+      .frame_offset,
+      .frame_speech,
+      .frame_quiet,
+      .patient,
+      .hops_due,
+      .busy         (gate_busy)
+  );
 
   framer framer (
       .clk            (clk_framer),
       .rst            (rst_q),
-      .s_axis_tdata   (clean_tdata),
-      .s_axis_tuser   (clean_tuser),
-      .s_axis_tvalid  (clean_tvalid),
-      .s_axis_tready  (clean_tready),
+      .s_axis_tdata   (gated_tdata),
+      .s_axis_tuser   (gated_tuser),
+      .s_axis_tvalid  (gated_tvalid),
+      .s_axis_tready  (gated_tready),
+      .s_axis_tkeep   (gated_tkeep),
+      .s_axis_tlast   (gated_tlast),
+      .frame_gated,
+      .frame_onset,
+      .frame_offset,
+      .frame_speech,
+      .frame_quiet,
+      .patient,
+      .hops_due,
       .delay_ns       (delay_to_pcm + DelayDenoise),
       .hop_valid,
       .hop_speech,
@@ -444,10 +576,11 @@ module frontend #(
       .clipped,
       .time_locked    (from_regs.CONTROL.time_locked.value),
       .playback_active(playing),
-      .test_pattern   (1'b0),
-      .stage_mask     (StageResampled),
+      .test_pattern   (ramp),
+      .stage_mask     ({6'd0, !from_regs.DENOISE.bypass.value, 1'b1}),  // denoised, resampled
       .stream         (StreamAudio),
       .ring_free,
+      .ring_idle,
       .frame_lost,
       .hop_overrun,
       .m_axis_tdata   (frame_tdata),
@@ -462,7 +595,6 @@ module frontend #(
 
   logic [31:0] ring_head, ring_tail;
   logic published, published_urgent, bad_tail, ring_window_fault, write_error, write_timeout;
-  logic ring_idle;
 
   ring_writer #(
       .SLOTS(CAPTURE_SLOTS),
@@ -600,9 +732,11 @@ module frontend #(
   // ---- what the host reads -----------------------------------------------------------------------------------------
 
   assign faults = {
+    dac_underrun,
+    adc_error,
     bad_slot,
     event_overflow,
-    hop_overrun || (tick && !adc_tready),
+    hop_overrun || fade_overrun || (voice_tvalid && !voice_tready),
     heartbeat_lost,
     write_timeout || read_timeout,
     read_error,
@@ -632,6 +766,8 @@ module frontend #(
     to_regs_q.FAULTS.hop_overrun.hwset <= faults[7];
     to_regs_q.FAULTS.event_overflow.hwset <= faults[8];
     to_regs_q.FAULTS.bad_slot.hwset <= faults[9];
+    to_regs_q.FAULTS.adc_error.hwset <= faults[10];
+    to_regs_q.FAULTS.dac_underrun.hwset <= faults[11];
     to_regs_q.TIME_NS.ns.next <= now_ns;
     to_regs_q.FREE_NS.ns.next <= free_ns;
     to_regs_q.CLOCK_EPOCH.count.next <= epoch;
@@ -662,7 +798,7 @@ module frontend #(
     to_regs_q.EVENT_KIND.count.next <= event_count;
   end
 
-  assign busy = regs_busy | tick | clock_busy | resampler_busy | denoiser_busy | vad_busy | framer_busy | ring_busy |
-      coalescer_busy | play_busy;
+  assign busy = regs_busy | tick | clock_busy | mixer_busy | resampler_busy | denoiser_busy | pattern_busy | vad_busy |
+      gate_busy | framer_busy | ring_busy | coalescer_busy | play_busy;
 
 endmodule

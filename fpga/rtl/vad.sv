@@ -1,16 +1,23 @@
 // Voice activity: decides every 16 samples (1 ms) whether someone speaks, and says when speech began and ended.
 //
-// The level is the energy of the last 64 samples, high-passed at 160 Hz, as log2 in Q6.10 (1024 is 3.01 dB). A block
-// starts speech when its level is `onset_margin` over the noise floor and the window has few zero crossings (or the
-// block's own 16 samples are loud), `min_onset` blocks in a row; it continues speech when its level is `offset_margin`
-// over the floor. Both also ask for no less than 28.6 dB under the recent peak, so that reverberation and breath after
-// a loud word do not count.
+// Each block has a score, 0 to 255. It starts speech from `onset_score` on, `min_onset` blocks in a row, and continues it
+// from `offset_score` on. The score is what the denoiser's spectrum of the last whole hop says (vad_evidence); and because
+// that comes 4 to 8 ms late, it is no less than the loudness of the block's own 16 samples for the first 12 ms after at
+// least 32 ms of quiet. By then the spectrum must agree: a rumble is loud too.
+//
+// The level is the energy of the last 64 samples, high-passed at 160 Hz, as log2 in Q6.10 (1024 is 3.01 dB). A block that
+// is not `offset_margin` over the floor is silence whatever its score; so is one 28.6 dB under the recent peak, so that
+// reverberation and breath after a loud word do not count.
+//
+// With `plain` the score decides nothing. Then a block starts speech when the level is `onset_margin` over the floor and
+// the window has few zero crossings (or the block's own samples are `loud_margin` over the floor).
 //
 // The floor is the least energy of any 32 ms segment in the last three to four seconds, four buckets of which are kept
 // (after Martin's minimum statistics, IEEE Trans. Speech Audio Proc. 9(5), 2001). Speech leaves no segment of that
 // length as quiet as the room in seconds only if it never pauses. Digital silence is not a room and is passed over.
 //
 //   sample ─► [difference] ─► [square] ─► [block energy] ─► [window] ─► log2 ─► decide      (clock 0 .. 6)
+//   bins ─► vad_evidence ────────────────────────────────┼───────────────────────┘
 //                                                        └► [segment] ─► log2 ─► floor      (clock 7 .. 9)
 
 module vad (
@@ -23,6 +30,9 @@ module vad (
     output logic        s_axis_tready,
     // settings: see the registers VAD_* in frontend.rdl
     input  logic [31:0] delay_ns,
+    input  logic        plain,
+    input  logic [ 7:0] onset_score,
+    input  logic [ 7:0] offset_score,
     input  logic [15:0] onset_margin,
     input  logic [15:0] offset_margin,
     input  logic [15:0] loud_margin,
@@ -33,6 +43,11 @@ module vad (
     input  logic [15:0] playback_margin,
     // a reply is audible; taken at the last sample of a block
     input  logic        playback_active,
+    // the denoiser's spectrum: bins 0 to 64 of a hop, after its last sample and before the 16th of the next hop
+    input  logic        bin_valid,
+    input  logic [ 6:0] bin_index,
+    input  logic [15:0] bin_level,
+    input  logic [15:0] bin_noise,
     // the hop of 64 samples that has just ended; stable from one hop_valid to the next
     output logic        hop_valid,
     output logic        hop_speech,       // any speech block, hangover not counted
@@ -41,9 +56,13 @@ module vad (
     output logic [15:0] hop_energy,       // high-passed
     output logic [15:0] hop_floor,
     output logic [ 7:0] hop_zc,
-    output logic [ 7:0] hop_score,        // level over the floor, 255 is 24 dB
+    output logic [ 7:0] hop_score,        // of its last block; plain: level over the floor, 255 is 24 dB
     // now, hangover included
     output logic        active,
+    // pulses as `active` rises and falls; the blocks of the onset, from its first to the deciding one
+    output logic        onset_pulse,
+    output logic [ 6:0] onset_blocks,
+    output logic        offset_pulse,
     // media time at the ADC of the first sample of the last onset, and of the last sample of speech before the last offset
     output logic [63:0] onset_ns,
     output logic [63:0] offset_ns,
@@ -58,6 +77,8 @@ module vad (
   localparam logic [35:0] DigitalSilence = 36'd16;  // 1 LSB RMS in a block
   localparam logic [17:0] Range = 18'd9728;
   localparam logic [4:0] BucketLast = 5'd23;  // segments in a bucket, less one
+  localparam logic [8:0] LoudnessLeast = 9'd8;  // of a block at the floor; 48 is 15 dB over it
+  localparam logic [5:0] CalmMost = 6'd43;  // 32 quiet blocks, and the 12 in which loudness counts after them
 
   assign s_axis_tready = 1'b1;
 
@@ -208,43 +229,97 @@ module vad (
       .level
   );
 
-  // Step 5: is the block itself loud, and what must the window reach?
+  // What the spectrum says. The last block of a hop says whether a reply was audible in it.
+  logic [15:0] raised_by;
+  logic [ 7:0] evidence;
+  logic        evidence_busy;
+
+  assign raised_by = playback_q ? playback_margin : '0;
+
+  vad_evidence vad_evidence (
+      .clk,
+      .rst,
+      .margin(raised_by),
+      .bin_valid,
+      .bin_index,
+      .bin_level,
+      .bin_noise,
+      .evidence,
+      .busy  (evidence_busy)
+  );
+
+  // Step 4: the floor as it counts for this block.
   logic [15:0] floor_q, peak_q;
-  logic [17:0] floor_raised, starts_at_q, goes_on_at_q, audible_at_q;
+  logic [16:0] raised_q;
+
+  always_ff @(posedge clk) begin
+    if (rst) raised_q <= '0;
+    else if (step4_q) raised_q <= 17'(floor_q) + 17'(raised_by);
+  end
+
+  // Step 5: how loud is the block itself, and what must the window reach?
+  logic [17:0] starts_at_q, goes_on_at_q, audible_at_q;
+  logic signed [17:0] block_over;
+  logic [8:0] loudness;
+  logic [7:0] loudest, score_q;
+  logic [5:0] calm_q;  // quiet blocks in a row; from 32 on loudness counts
   logic loud_q;
 
-  assign floor_raised = 18'(floor_q) + (playback_q ? 18'(playback_margin) : '0);
+  assign block_over = $signed(18'(level) + 18'(LevelOf4)) - $signed(18'(raised_q));
+
+  always_comb begin
+    loudness = 9'(block_over[14:7]) + LoudnessLeast;
+    if (block_over[17] || !calm_q[5]) loudest = '0;
+    else if (block_over[16:15] != '0 || loudness[8]) loudest = '1;
+    else loudest = loudness[7:0];
+  end
 
   always_ff @(posedge clk) begin
     if (rst) begin
       loud_q       <= 1'b0;
+      score_q      <= '0;
       starts_at_q  <= '0;
       goes_on_at_q <= '0;
       audible_at_q <= '0;
     end else if (step5_q) begin
-      loud_q       <= 18'(level) + 18'(LevelOf4) >= floor_raised + 18'(loud_margin);
-      starts_at_q  <= floor_raised + 18'(onset_margin);
-      goes_on_at_q <= floor_raised + 18'(offset_margin);
+      loud_q       <= block_over >= $signed(18'(loud_margin));
+      score_q      <= evidence > loudest ? evidence : loudest;
+      starts_at_q  <= 18'(raised_q) + 18'(onset_margin);
+      goes_on_at_q <= 18'(raised_q) + 18'(offset_margin);
       audible_at_q <= 18'(peak_q) > Range ? 18'(peak_q) - Range : '0;
     end
   end
 
   // Step 6: decide.
-  logic audible, starts, goes_on, decide_onset, decide_offset, is_speech;
+  logic audible, above, starts, goes_on, decide_onset, decide_offset, is_speech;
   logic [ 5:0] run_q;  // blocks that could start speech, in a row
   logic [11:0] silence_q;  // silent blocks since the last of speech
   logic [63:0] run_first_ns_q, speech_last_ns_q;
 
   assign audible = 18'(level) >= audible_at_q;
-  assign starts = audible && 18'(level) >= starts_at_q && (window_zc_q <= 7'({zc_max, 2'b00}) || loud_q);
-  assign goes_on = audible && 18'(level) >= goes_on_at_q;
-  assign decide_onset = !active && starts && 7'(run_q) + 7'd1 >= 7'(min_onset);
-  assign decide_offset = active && !goes_on && 13'(silence_q) + 13'd1 >= 13'(hangover);
+  assign above   = 18'(level) >= goes_on_at_q;
+
+  always_comb begin
+    if (plain) begin
+      starts  = audible && 18'(level) >= starts_at_q && (window_zc_q <= 7'({zc_max, 2'b00}) || loud_q);
+      goes_on = audible && above;
+    end else begin
+      starts  = audible && above && score_q >= onset_score;
+      goes_on = audible && above && score_q >= offset_score;
+    end
+  end
+
+  assign decide_onset = step6_q && !active && starts && 7'(run_q) + 7'd1 >= 7'(min_onset);
+  assign decide_offset = step6_q && active && !goes_on && 13'(silence_q) + 13'd1 >= 13'(hangover);
   assign is_speech = decide_onset || (active && goes_on);
 
   always_ff @(posedge clk) begin
     if (rst) begin
       active           <= 1'b0;
+      onset_pulse      <= 1'b0;
+      onset_blocks     <= '0;
+      offset_pulse     <= 1'b0;
+      calm_q           <= CalmMost;
       run_q            <= '0;
       silence_q        <= '0;
       run_first_ns_q   <= '0;
@@ -252,17 +327,26 @@ module vad (
       onset_ns         <= '0;
       offset_ns        <= '0;
       peak_q           <= '0;
-    end else if (step6_q) begin
-      active    <= decide_onset || (active && !decide_offset);
-      run_q     <= !active && starts && !decide_onset ? run_q + 1'b1 : '0;
-      silence_q <= active && !goes_on ? silence_q + 1'b1 : '0;
-      if (run_q == '0) run_first_ns_q <= block_first_ns_q;
-      if (is_speech) speech_last_ns_q <= block_last_ns_q;
-      if (decide_onset) onset_ns <= (run_q == '0 ? block_first_ns_q : run_first_ns_q) - 64'(delay_ns);
-      if (decide_offset) offset_ns <= speech_last_ns_q - 64'(delay_ns);
-      // The peak follows a rise within 8 ms, so a click hardly moves it, and falls by 3 dB/s.
-      if (level > peak_q) peak_q <= peak_q + ((level - peak_q) >> 3);
-      else if (peak_q != '0) peak_q <= peak_q - 1'b1;
+    end else begin
+      onset_pulse  <= decide_onset;
+      offset_pulse <= decide_offset;
+      if (step6_q) begin
+        active    <= decide_onset || (active && !decide_offset);
+        run_q     <= !active && starts && !decide_onset ? run_q + 1'b1 : '0;
+        silence_q <= active && !goes_on ? silence_q + 1'b1 : '0;
+        if (above) calm_q <= calm_q[5] ? calm_q - 1'b1 : '0;
+        else if (calm_q != CalmMost) calm_q <= calm_q + 1'b1;
+        if (run_q == '0) run_first_ns_q <= block_first_ns_q;
+        if (is_speech) speech_last_ns_q <= block_last_ns_q;
+        if (decide_onset) begin
+          onset_ns     <= (run_q == '0 ? block_first_ns_q : run_first_ns_q) - 64'(delay_ns);
+          onset_blocks <= 7'(run_q) + 7'd1;
+        end
+        if (decide_offset) offset_ns <= speech_last_ns_q - 64'(delay_ns);
+        // The peak follows a rise within 8 ms, so a click hardly moves it, and falls by 3 dB/s.
+        if (level > peak_q) peak_q <= peak_q + ((level - peak_q) >> 3);
+        else if (peak_q != '0) peak_q <= peak_q - 1'b1;
+      end
     end
   end
 
@@ -292,7 +376,8 @@ module vad (
         hop_energy                    <= level;
         hop_floor                     <= floor_q;
         hop_zc                        <= 8'(window_zc_q);
-        hop_score                     <= steps_over > 16'd255 ? 8'd255 : steps_over[7:0];
+        if (!plain) hop_score <= score_q;
+        else hop_score <= steps_over > 16'd255 ? 8'd255 : steps_over[7:0];
       end else if (step6_q) begin
         speech_q <= speech_q || is_speech;
         onset_q  <= onset_q || decide_onset;
@@ -343,6 +428,6 @@ module vad (
   end
 
   assign busy = s_axis_tvalid || valid1_q || valid2_q || step3_q || step4_q || step5_q || step6_q || step7_q ||
-      step8_q || step9_q || hop_valid;
+      step8_q || step9_q || hop_valid || onset_pulse || offset_pulse || evidence_busy;
 
 endmodule

@@ -105,7 +105,7 @@ def selftest(args: argparse.Namespace) -> int:
     _check_board(args)
     console = _console()
     with Progress(console) as progress:
-        board = open_sim(progress, loopback=True)
+        board = open_sim(progress)
     try:
         return selftest.run(board, console)
     finally:

@@ -107,12 +107,10 @@ class Board {
   // Beats of 128 bits lie in the simulator's memory as they do in a little-endian machine's.
   uint8_t* memory() { return reinterpret_cast<uint8_t*>(&top_->rootp->board__DOT__memory[0]); }
 
-  void configure(Speed speed, bool loop) {
+  void configure(Speed speed) {
     Access access(*this);
     speed_ = speed;
     top_->free_run = speed != Speed::idle_skip;  // the reference stops no module's clock
-    loop_ = loop;
-    top_->free_run = speed != Speed::idle_skip;
   }
 
   void misbehave(Answer on_write, Answer on_read) {
@@ -281,8 +279,7 @@ class Board {
 
   // One 48 kHz sample in, one out.
   void tick() {
-    int32_t sample = source_at_ < source_.size() ? source_[source_at_++] : 0;
-    if (loop_) sample = std::clamp<int32_t>(sample + dac_sample_, INT16_MIN, INT16_MAX);
+    int16_t sample = source_at_ < source_.size() ? source_[source_at_++] : 0;
     dac_seen_ = false;
     top_->sample = static_cast<uint16_t>(sample);
     top_->sample_valid = 1;
@@ -382,7 +379,6 @@ class Board {
   std::mutex mutex_;
   std::atomic<int> waiting_{0};
   Speed speed_ = Speed::idle_skip;
-  bool loop_ = false;
 
   std::vector<int16_t> source_;
   size_t source_at_ = 0;
@@ -414,7 +410,7 @@ Board* vb_create() { return new Board; }
 void vb_destroy(Board* board) { delete board; }
 uint8_t* vb_memory(Board* board) { return board->memory(); }
 uint32_t vb_memory_bytes() { return kMemoryBytes; }
-void vb_configure(Board* board, uint32_t speed, int loop) { board->configure(static_cast<Speed>(speed), loop != 0); }
+void vb_configure(Board* board, uint32_t speed) { board->configure(static_cast<Speed>(speed)); }
 void vb_misbehave(Board* board, uint32_t on_write, uint32_t on_read) {
   board->misbehave(static_cast<Answer>(on_write), static_cast<Answer>(on_read));
 }

@@ -5,7 +5,9 @@
 
 module board #(
     // Folder of the coefficient tables, with a closing slash
-    parameter FILTERS = ""
+    parameter     FILTERS       = "",
+    // Slots of the capture ring; a power of two up to 256
+    parameter int CAPTURE_SLOTS = 256
 ) (
     input  logic        clk,
     input  logic        rst,
@@ -208,18 +210,21 @@ module board #(
   assign busy = frontend_busy || memory_busy || awvalid_q || wvalid_q || arvalid_q;
 
   frontend #(
-      .TICK_TIME  (1),
-      .CLOCK_GATES(1),
-      .ADDR_W   (AddrW),
-      .FILTERS  (FILTERS)
+      .TICK_TIME    (1),
+      .CAPTURE_SLOTS(CAPTURE_SLOTS),
+      .CLOCK_GATES  (1),
+      .ADDR_W       (AddrW),
+      .FILTERS      (FILTERS)
   ) frontend (
       .clk,
       .rst,
       .free_run         (free_run_q),
-      .s_axis_adc_tdata (sample),
+      .s_axis_adc_tdata ({24'd0, sample, 8'd0}),
       .s_axis_adc_tvalid(sample_valid),
       .m_axis_dac_tdata (dac),
       .m_axis_dac_tvalid(dac_valid),
+      .adc_error        (1'b0),
+      .dac_underrun     (1'b0),
       .s_axil_awaddr    (address_q),
       .s_axil_awprot    (3'd0),
       .s_axil_awvalid   (awvalid_q),

@@ -23,6 +23,15 @@ class Hop:
     score: int = 0
 
 
+@dataclass(frozen=True)
+class Voice:
+    """What a frame that is none of the grid says of its own voice activity; `speech` None: as the hop says."""
+
+    onset: bool = False
+    offset: bool = False
+    speech: bool | None = None
+
+
 @dataclass
 class Levels:
     """The side inputs as they are when the frame is closed; `clipped` is true if a sample clipped during the frame."""
@@ -38,14 +47,19 @@ class Levels:
 class Framer:
     """Numbers frames, and remembers what was dropped until a frame can tell it."""
 
-    def __init__(self):
-        self.captured = 0
+    def __init__(self, first_sequence: int = 0):
+        self.captured = first_sequence
         self.frames_lost = 0
         self._untold = 0
         self._told = 0
 
-    def frame(self, pcm, first_ns: int, delay_ns: int, hop: Hop, levels: Levels, *, kept: bool) -> bytes | None:
-        """Close a frame of 64 int16 samples whose first came at `first_ns`; its bytes, or None if it is dropped."""
+    def frame(
+        self, pcm, first_ns: int, delay_ns: int, hop: Hop, levels: Levels, *, kept: bool, voice: Voice | None = None
+    ) -> bytes | None:
+        """Close a frame of up to 64 int16 samples whose first came at `first_ns`; its bytes, or None if it is dropped.
+
+        `hop` is the newest one that had ended; a frame with a `voice` has its flags from there.
+        """
         sequence = self.captured
         self.captured = (self.captured + 1) % 2**32
         if not kept:
@@ -53,17 +67,19 @@ class Framer:
             self._untold += 1
             return None
         self._told, self._untold = self._untold, 0
+        if voice is None:
+            voice = Voice(hop.onset, hop.offset, hop.speech)
         flags = (
-            hop.speech,
-            hop.onset,
-            hop.offset,
+            hop.speech if voice.speech is None else voice.speech,
+            voice.onset,
+            voice.offset,
             self._told > 0,
             levels.clipped,
             levels.time_locked,
             levels.playback_active,
             levels.test_pattern,
         )
-        payload = np.asarray(pcm, "<i2").tobytes()
+        payload = np.asarray(pcm, "<i2").tobytes().ljust(2 * FRAME_SAMPLES, b"\0")
         header = struct.pack(
             "<2sBBIQHHHBBHBB",
             b"VX",
@@ -76,7 +92,7 @@ class Framer:
             hop.floor,
             hop.zero_crossings,
             hop.score,
-            FRAME_SAMPLES,
+            len(pcm),
             levels.stage_mask,
             levels.stream,
         )

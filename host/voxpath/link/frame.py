@@ -54,7 +54,9 @@ class Frame:
     """One frame as the board captured it.
 
     `capture_ns` is the media time at which the first sample reached the ADC. `energy` and `floor` are log2 in Q6.10.
-    `pcm` is int16, 16 kHz, `samples` long (64 but for a gated stream's last frame).
+    `pcm` is int16, 16 kHz, `samples` long: 64, but in a gated stream fewer in an utterance's last frame and none in a
+    keep-alive frame. There, a frame that follows by its number may begin later than the one before ended: nothing was
+    lost, it was silent in between. Before the time of a keep-alive frame nothing more will come.
     """
 
     sequence: int
@@ -109,6 +111,11 @@ class Frame:
     def test_pattern(self) -> bool:
         """The samples are a test pattern, not sound."""
         return bool(self.flags & TEST_PATTERN)
+
+    @property
+    def keep_alive(self) -> bool:
+        """No sound: a gated stream says that it was silent until `capture_ns`."""
+        return self.samples == 0
 
     @property
     def end_ns(self) -> int:

@@ -1,15 +1,27 @@
 """Count what arrived and what did not: captured = received + ring_lost + link_lost."""
 
-from .frame import Frame
+from .frame import FRAME_SAMPLES, SAMPLE_NS, Frame
 
 _WRAP = 1 << 32
 _SATURATED = 0xFFFF
-# A frame that is further behind than this (4 s) is a repeat; one that is missing for longer stays lost.
+# A frame that is further behind than this (4 s of sound) is a repeat; one that is missing for longer stays lost.
 _WINDOW = 1024
 
 
+def missing_samples(before: Frame, after: Frame) -> int:
+    """Samples that lost frames may have held between two frames that came one after the other: those to conceal.
+
+    Numbers tell a loss, time does not: a gated stream leaves silence out and its numbers go on. Where numbers are
+    missing, time says how much at most they held, since frames of a gated stream may be short or empty. 0 for a frame
+    that comes late.
+    """
+    lost = (after.sequence - before.sequence - 1) % _WRAP
+    between = round((after.capture_ns - before.end_ns) / SAMPLE_NS)
+    return max(0, min(lost * FRAME_SAMPLES, between))
+
+
 class SequenceTracker:
-    """Follows the frame numbers of one stream.
+    """Follows the frame numbers of one stream, gated or not: time plays no part in it.
 
     A frame's number counts frames captured, those included that the board's ring had no room for; the frame after such
     a drop says in `lost` how many. What is missing beyond that was lost on the way. A frame that comes late is taken
