@@ -9,12 +9,16 @@ ARGS   ?=
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench lint format regs clean
+.PHONY: help setup setup-synth setup-bench run test bench lint format regs synth bitstream formal coverage clean
 
 help:
 	@echo "make run            answer a recorded question through the simulated board (ARGS='...' for host/run.py)"
 	@echo "make test           run every test: pytest sim/ and pytest tests/"
-	@echo "make bench          measure response time, word error rate and the board's speed"
+	@echo "make bench          measure everything the README quotes; plots go to build/bench/ (half an hour)"
+	@echo "make synth          area of every module on the KV260's family and on ECP5, beside its budget"
+	@echo "make bitstream      a bitstream for BOARD=ulx3s (open tools) or BOARD=kv260 (needs Vivado)"
+	@echo "make formal         prove what must never happen: torn frames, stray addresses, broken handshakes"
+	@echo "make coverage       line and toggle coverage of the RTL by pytest sim/, as HTML"
 	@echo "make lint           ruff, verible and verilator over all sources"
 	@echo "make format         let the formatters rewrite the sources"
 	@echo "make regs           regenerate what is committed from fpga/regs/frontend.rdl"
@@ -39,6 +43,15 @@ $(VENV)/.installed: pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cpu,sim,dev]'
 	@touch $@
 
+# What only some commands need: the open synthesis and proof tools, the peers of the benches.
+setup-synth: $(VENV)/.installed-synth
+setup-bench: $(VENV)/.installed-bench
+
+$(VENV)/.installed-%: setup
+	@echo "Installing Python packages for $* into $(VENV)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@touch $@
+
 # ---- what people use -----------------------------------------------------------------------------------------------
 
 run: setup
@@ -49,10 +62,30 @@ test: setup
 	@$(PY) -m pytest -q -n auto sim/
 	@$(PY) -m pytest -q tests/
 
-bench: setup
-	@$(PY) tests/bench/response.py
-	@$(PY) tests/bench/wer.py
-	@$(PY) tests/bench/board.py
+BENCHES := response wer board ring resampler denoiser vad
+
+bench: setup-bench
+	@failed=""; for name in $(BENCHES); do \
+		echo; echo "== tests/bench/$$name.py"; $(PY) tests/bench/$$name.py || failed="$$failed $$name"; \
+	done; if [ -n "$$failed" ]; then echo "Missed their targets:$$failed" >&2; exit 1; fi
+
+# ---- the RTL as hardware --------------------------------------------------------------------------------------------
+
+BOARD ?= kv260
+
+synth: setup-synth build/regs/frontend_regs.sv
+	@$(PY) fpga/synth.py
+
+bitstream: setup-synth build/regs/frontend_regs.sv
+	@$(PY) fpga/bitstream.py $(BOARD)
+
+formal: setup-synth build/regs/frontend_regs.sv
+	@$(PY) fpga/formal/run.py
+
+coverage: setup
+	@rm -rf build/coverage
+	@VOXPATH_COVERAGE=1 $(PY) -m pytest -q -n auto sim/ -k "not icarus"
+	@$(PY) sim/coverage.py
 
 # ---- looking after the sources -------------------------------------------------------------------------------------
 
