@@ -113,7 +113,7 @@ module frontend #(
 
   // ---- clocks ------------------------------------------------------------------------------------------------------
 
-  logic regs_busy, mixer_busy, resampler_busy, denoiser_busy, vad_busy, framer_busy, ring_busy, play_busy;
+  logic regs_busy, mixer_busy, resampler_busy, denoiser_busy, vad_busy, gate_busy, framer_busy, ring_busy, play_busy;
   logic clk_regs, clk_mixer, clk_resampler, clk_denoiser, clk_vad, clk_framer, clk_ring, clk_play;
   logic head_write_q, play_stop, event_pop;
   logic run_all;
@@ -512,7 +512,7 @@ module frontend #(
 
   logic [15:0] gated_tdata;
   logic [63:0] gated_tuser;
-  logic gated_tvalid, gated_tready, gated_tkeep, gated_tlast, gate_busy;
+  logic gated_tvalid, gated_tready, gated_tkeep, gated_tlast;
   logic frame_gated, frame_onset, frame_offset, frame_speech, frame_quiet, patient;
   logic [7:0] hops_due;
 

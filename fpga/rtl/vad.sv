@@ -16,9 +16,9 @@
 // (after Martin's minimum statistics, IEEE Trans. Speech Audio Proc. 9(5), 2001). Speech leaves no segment of that
 // length as quiet as the room in seconds only if it never pauses. Digital silence is not a room and is passed over.
 //
-//   sample ─► [difference] ─► [square] ─► [block energy] ─► [window] ─► log2 ─► decide      (clock 0 .. 6)
+//   sample ─► [difference] ─► [square] ─► [block energy] ─► [window] ─► log2 ─► decide      (clock 0 .. 7)
 //   bins ─► vad_evidence ────────────────────────────────┼───────────────────────┘
-//                                                        └► [segment] ─► log2 ─► floor      (clock 7 .. 9)
+//                                                        └► [segment] ─► log2 ─► floor      (clock 8 .. 10)
 
 module vad (
     input  logic        clk,
@@ -145,28 +145,29 @@ module vad (
     end
   end
 
-  // ---- a block's seven steps -----------------------------------------------------------------------------------------
+  // ---- a block's eight steps -----------------------------------------------------------------------------------------
 
-  logic step3_q, step4_q, step5_q, step6_q, step7_q, step8_q, step9_q;
+  logic step3_q, step4_q, step5_q, step6_q, step7_q, step8_q, step9_q, step10_q;
   logic [1:0] block_q;  // of the hop
   logic [4:0] segment_block_q;
   logic hop_end_q, segment_end_q;
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      {step3_q, step4_q, step5_q, step6_q, step7_q, step8_q, step9_q} <= '0;
-      block_q                                                         <= '0;
-      segment_block_q                                                 <= '0;
-      hop_end_q                                                       <= 1'b0;
-      segment_end_q                                                   <= 1'b0;
+      {step3_q, step4_q, step5_q, step6_q, step7_q, step8_q, step9_q, step10_q} <= '0;
+      block_q                                                                   <= '0;
+      segment_block_q                                                           <= '0;
+      hop_end_q                                                                 <= 1'b0;
+      segment_end_q                                                             <= 1'b0;
     end else begin
-      step3_q <= last2_q;
-      step4_q <= step3_q;
-      step5_q <= step4_q;
-      step6_q <= step5_q;
-      step7_q <= step6_q && segment_end_q;
-      step8_q <= step7_q;
-      step9_q <= step8_q;
+      step3_q  <= last2_q;
+      step4_q  <= step3_q;
+      step5_q  <= step4_q;
+      step6_q  <= step5_q;
+      step7_q  <= step6_q;
+      step8_q  <= step7_q && segment_end_q;
+      step9_q  <= step8_q;
+      step10_q <= step9_q;
       if (step3_q) begin
         block_q         <= block_q + 1'b1;
         segment_block_q <= segment_block_q + 1'b1;
@@ -210,7 +211,7 @@ module vad (
     end
   end
 
-  // Steps 3 to 5 give log2 the block, the window and the segment; it answers in steps 5 to 7.
+  // Steps 3 to 5 give log2 the block, the window and the segment; it answers in steps 6 to 8.
   logic [41:0] log2_value;
   logic [15:0] level;
 
@@ -224,7 +225,7 @@ module vad (
       .WIDTH(42)
   ) log2 (
       .clk,
-      .enable(step3_q || step4_q || step5_q || step6_q),
+      .enable(step3_q || step4_q || step5_q || step6_q || step7_q),
       .value (log2_value),
       .level
   );
@@ -257,7 +258,7 @@ module vad (
     else if (step4_q) raised_q <= 17'(floor_q) + 17'(raised_by);
   end
 
-  // Step 5: how loud is the block itself, and what must the window reach?
+  // Step 6: how loud is the block itself, and what must the window reach?
   logic [17:0] starts_at_q, goes_on_at_q, audible_at_q;
   logic signed [17:0] block_over;
   logic [8:0] loudness;
@@ -281,7 +282,7 @@ module vad (
       starts_at_q  <= '0;
       goes_on_at_q <= '0;
       audible_at_q <= '0;
-    end else if (step5_q) begin
+    end else if (step6_q) begin
       loud_q       <= block_over >= $signed(18'(loud_margin));
       score_q      <= evidence > loudest ? evidence : loudest;
       starts_at_q  <= 18'(raised_q) + 18'(onset_margin);
@@ -290,7 +291,7 @@ module vad (
     end
   end
 
-  // Step 6: decide.
+  // Step 7: decide.
   logic audible, above, starts, goes_on, decide_onset, decide_offset, is_speech;
   logic [ 5:0] run_q;  // blocks that could start speech, in a row
   logic [11:0] silence_q;  // silent blocks since the last of speech
@@ -309,8 +310,8 @@ module vad (
     end
   end
 
-  assign decide_onset = step6_q && !active && starts && 7'(run_q) + 7'd1 >= 7'(min_onset);
-  assign decide_offset = step6_q && active && !goes_on && 13'(silence_q) + 13'd1 >= 13'(hangover);
+  assign decide_onset = step7_q && !active && starts && 7'(run_q) + 7'd1 >= 7'(min_onset);
+  assign decide_offset = step7_q && active && !goes_on && 13'(silence_q) + 13'd1 >= 13'(hangover);
   assign is_speech = decide_onset || (active && goes_on);
 
   always_ff @(posedge clk) begin
@@ -330,7 +331,7 @@ module vad (
     end else begin
       onset_pulse  <= decide_onset;
       offset_pulse <= decide_offset;
-      if (step6_q) begin
+      if (step7_q) begin
         active    <= decide_onset || (active && !decide_offset);
         run_q     <= !active && starts && !decide_onset ? run_q + 1'b1 : '0;
         silence_q <= active && !goes_on ? silence_q + 1'b1 : '0;
@@ -350,7 +351,7 @@ module vad (
     end
   end
 
-  // Step 6 of a hop's last block: report.
+  // Step 7 of a hop's last block: report.
   logic speech_q, onset_q, offset_q;  // earlier in this hop
   logic [15:0] steps_over;
   assign steps_over = level > floor_q ? (level - floor_q) >> 5 : '0;
@@ -367,8 +368,8 @@ module vad (
       hop_zc                        <= '0;
       hop_score                     <= '0;
     end else begin
-      hop_valid <= step6_q && hop_end_q;
-      if (step6_q && hop_end_q) begin
+      hop_valid <= step7_q && hop_end_q;
+      if (step7_q && hop_end_q) begin
         {speech_q, onset_q, offset_q} <= '0;
         hop_speech                    <= speech_q || is_speech;
         hop_onset                     <= onset_q || decide_onset;
@@ -378,7 +379,7 @@ module vad (
         hop_zc                        <= 8'(window_zc_q);
         if (!plain) hop_score <= score_q;
         else hop_score <= steps_over > 16'd255 ? 8'd255 : steps_over[7:0];
-      end else if (step6_q) begin
+      end else if (step7_q) begin
         speech_q <= speech_q || is_speech;
         onset_q  <= onset_q || decide_onset;
         offset_q <= offset_q || decide_offset;
@@ -386,7 +387,7 @@ module vad (
     end
   end
 
-  // ---- steps 7 to 9 of a segment's last block: the floor -------------------------------------------------------------
+  // ---- steps 8 to 10 of a segment's last block: the floor -------------------------------------------------------------
 
   logic [15:0] least_q, quietest_q;  // segment of this bucket; of all buckets
   logic [15:0] past0_q, past1_q, past2_q, past3_q;  // least of the buckets before, newest first
@@ -410,9 +411,9 @@ module vad (
       bucket_q   <= '0;
       floor_q    <= FloorStart;
     end else if (heard_q) begin
-      if (step7_q && segment_level < least_q) least_q <= segment_level;
-      if (step8_q) quietest_q <= least_q < past ? least_q : past;
-      if (step9_q) begin
+      if (step8_q && segment_level < least_q) least_q <= segment_level;
+      if (step9_q) quietest_q <= least_q < past ? least_q : past;
+      if (step10_q) begin
         floor_q  <= floor_next > floor_min ? floor_next : floor_min;
         bucket_q <= bucket_q + 1'b1;
         if (bucket_q == BucketLast) begin
@@ -428,6 +429,6 @@ module vad (
   end
 
   assign busy = s_axis_tvalid || valid1_q || valid2_q || step3_q || step4_q || step5_q || step6_q || step7_q ||
-      step8_q || step9_q || hop_valid || onset_pulse || offset_pulse || evidence_busy;
+      step8_q || step9_q || step10_q || hop_valid || onset_pulse || offset_pulse || evidence_busy;
 
 endmodule
