@@ -90,6 +90,22 @@ async def by_time(dut):
 
 
 @cocotb.test()
+async def a_wait_lasts_as_long_as_was_set_when_it_began(dut):
+    bench = Harness(dut)
+    await bench.start(us=50)
+    await bench.step(published=True)
+    dut.us.value = 1000
+    assert not await bench.step(tick=True)
+    assert not await bench.step(tick=True)
+    assert await bench.step(tick=True)
+    await bench.step(ack=True)
+    await bench.step(published=True)
+    for _ in range(48):
+        assert not await bench.step(tick=True)
+    assert await bench.step(tick=True)
+
+
+@cocotb.test()
 async def one_by_one_while_hot(dut):
     bench = Harness(dut)
     await bench.start(hot=1)
@@ -155,7 +171,7 @@ async def a_frame_published_with_the_acknowledge_counts(dut):
 
 @cocotb.test()
 async def a_step_of_the_clock_makes_an_interrupt_early_at_most(dut):
-    for step in (-3 * 10**9, 10**9):
+    for step in (-3 * 10**9, -(10**9), -1_000_000, 10**9):
         bench = Harness(dut)
         bench.ns = 5 * 10**9
         await bench.start(us=8000)

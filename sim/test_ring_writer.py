@@ -141,6 +141,7 @@ class Harness:
         for _ in range(3):
             await self._clock()
         dut.rst.value = 0
+        await self._clock()  # the window is looked at a clock after it was set
 
     async def _clock(self):
         await Timer(5, "ns")
@@ -359,6 +360,7 @@ async def a_window_that_does_not_fit_is_refused(dut):
         (BASE | 1 << 63, WINDOW),
     ]:
         dut.base.value, dut.size.value = base, size
+        await bench.step()
         bench.feed()
         await bench.settle()
         assert int(dut.window_fault.value) and not int(dut.free.value)
@@ -367,6 +369,7 @@ async def a_window_that_does_not_fit_is_refused(dut):
     await bench.step()
     assert not int(dut.window_fault.value)
     dut.enable.value, dut.base.value, dut.size.value = 1, BASE, WINDOW
+    await bench.step()
     bench.feed()
     await bench.settle()
     assert bench.lost == 6 and not int(dut.window_fault.value)
@@ -399,6 +402,24 @@ async def an_error_of_the_copy_loses_no_frame(dut):
     bench.memory.answer = lambda address: OKAY
     bench.feed()
     await bench.settle()
+
+
+@cocotb.test()
+async def an_offered_copy_stays_as_it_is_when_the_boot_identity_is_written(dut):
+    bench = Harness(dut, 9)
+    await bench.start()
+    bench.feed()
+    while bench.ring.used == 0:
+        await bench.step()
+    bench.memory.silent = {"w"}
+    while not int(dut.m_axi_wvalid.value):
+        await bench.step()
+    for boot_id in (1, 2, 3):
+        await bench.step()
+        dut.boot_id.value = boot_id
+    bench.memory.silent = set()
+    await bench.settle()
+    assert bench.memory.bytes[COPY][4:] == BOOT_ID.to_bytes(4, "little")
 
 
 @cocotb.test()

@@ -77,7 +77,7 @@ def markdown_text() -> str:
 
 def write_rtl(folder: Path):
     """`frontend_regs.sv` and its package, with an AXI4-Lite slave."""
-    run("regblock", folder, "--cpuif", "axi4-lite-flat", "--module-name", "frontend_regs", "--default-reset", "rst")
+    run("regblock", folder, "--cpuif", "axi4-lite-flat", "--module-name", "frontend_regs", "--default-reset", "rst", "--rt-read-fanin")
 
 
 def run(exporter: str, output: Path, *options: str):

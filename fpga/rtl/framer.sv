@@ -163,11 +163,12 @@ module framer #(
   logic clipped_q;
   logic [15:0] lost_q;  // frames lost since the last one that was sent
   logic [15:0] reported_q;  // `lost` of that one, which is to be told again if it is lost itself
-  logic [17:0] lost_sum;
-  logic [15:0] lost;
+  logic [17:0] lost_sum, lost_more;
+  logic [15:0] lost;  // before this frame
 
   assign keep = close_q && ring_free && state_q == Empty && !m_axis_tvalid;
-  assign lost_sum = 18'(lost_q) + (frame_lost ? 18'(reported_q) + 18'd1 : 18'd0) + 18'(close_q && !keep);
+  assign lost_sum = 18'(lost_q) + (frame_lost ? 18'(reported_q) + 18'd1 : 18'd0);
+  assign lost_more = lost_sum + 18'd1;
   assign lost = |lost_sum[17:16] ? '1 : lost_sum[15:0];
 
   always_ff @(posedge clk) begin
@@ -180,9 +181,12 @@ module framer #(
       bank_q          <= 1'b0;
     end else begin
       clipped_q       <= (clipped_q || clipped) && !close_q;
-      lost_q          <= keep ? '0 : lost;
+      if (keep) lost_q <= '0;
+      else if (!close_q) lost_q <= lost;
+      else lost_q <= |lost_more[17:16] ? '1 : lost_more[15:0];
       frames_captured <= frames_captured + 32'(close_q);
-      frames_lost     <= frames_lost + 32'(frame_lost) + 32'(close_q && !keep);
+      if (close_q && !keep) frames_lost <= frames_lost + (frame_lost ? 32'd2 : 32'd1);
+      else if (frame_lost) frames_lost <= frames_lost + 32'd1;
       if (keep) begin
         bank_q     <= !bank_q;
         reported_q <= lost;

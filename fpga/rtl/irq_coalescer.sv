@@ -13,7 +13,7 @@ module irq_coalescer (
     // a frame is in the ring
     input  logic        published,
     input  logic        published_urgent,
-    // frames an interrupt, 0 as 1; longest wait of a frame
+    // frames an interrupt, 0 as 1; longest wait of a frame, as set when it begins
     input  logic [ 7:0] frames,
     input  logic [15:0] us,
     input  logic        adaptive,
@@ -26,29 +26,37 @@ module irq_coalescer (
     output logic        busy
 );
 
-  logic [ 7:0] count_q;  // frames since the last interrupt
-  logic [63:0] since_ns_q;  // of the first of them
+  logic [7:0] count_q;  // frames since the last interrupt
+  // The wait of the first of them, modulo 2^32 ns, which no wait comes near.
+  logic [31:0] since_ns_q, until_ns_q;
 
-  // A step of the clock can only make an interrupt early: backwards, the difference wraps to a long wait.
-  logic [63:0] waited_ns, longest_ns;
+  // A step of the clock can only make an interrupt early: time before the wait ends it too.
+  logic [31:0] after_since_ns, after_until_ns;
+  logic [25:0] longest_ns;
   logic one_by_one, enough, overdue, fire;
-  assign waited_ns  = tick_ns - since_ns_q;
-  assign longest_ns = 64'(us) * 64'd1000;
-  assign one_by_one = (adaptive && hot) || frames == '0;
-  assign enough     = one_by_one || count_q >= frames;
-  assign overdue    = tick && waited_ns >= longest_ns;
-  assign fire       = count_q != '0 && !pending && !ack && (enough || overdue);
-  assign busy       = published || ack || fire;
+  assign after_since_ns = tick_ns[31:0] - since_ns_q;
+  assign after_until_ns = tick_ns[31:0] - until_ns_q;
+  // 1000 = 1024 - 16 - 8
+  assign longest_ns     = {us, 10'd0} - 26'({us, 4'd0}) - 26'({us, 3'd0});
+  assign one_by_one     = (adaptive && hot) || frames == '0;
+  assign enough         = one_by_one || count_q >= frames;
+  assign overdue        = tick && (after_since_ns[31] || !after_until_ns[31]);
+  assign fire           = count_q != '0 && !pending && !ack && (enough || overdue);
+  assign busy           = published || ack || fire;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       pending    <= 1'b0;
       count_q    <= '0;
       since_ns_q <= '0;
+      until_ns_q <= '0;
     end else if (published && (!pending || ack)) begin
       pending <= published_urgent || fire;
       count_q <= published_urgent || fire ? '0 : ack ? 8'd1 : count_q + 8'd1;
-      if (ack || count_q == '0) since_ns_q <= tick_ns;
+      if (ack || count_q == '0) begin
+        since_ns_q <= tick_ns[31:0];
+        until_ns_q <= tick_ns[31:0] + 32'(longest_ns);
+      end
     end else if (ack) begin
       pending <= 1'b0;
       count_q <= '0;
@@ -57,5 +65,8 @@ module irq_coalescer (
       count_q <= '0;
     end
   end
+
+  logic unused;
+  assign unused = ^{tick_ns[63:32], after_since_ns[30:0], after_until_ns[30:0]};
 
 endmodule

@@ -49,7 +49,7 @@ module play_events #(
     end else begin
       if (store) write_q <= write_q + 1'b1;
       if (take) read_q <= read_q + 1'b1;
-      count_q <= count_q + (PointerW + 1)'(store) - (PointerW + 1)'(take);
+      if (store != take) count_q <= take ? count_q - 1'b1 : count_q + 1'b1;
     end
   end
 

@@ -1,4 +1,6 @@
 // Scales the 48 kHz samples. The gain moves a little each tick, so that neither ducking nor a stop clicks.
+//
+//   tick ─► [ goal ] ─► [ step, distance ] ─► [ level ]     the tick's sample comes later
 
 module play_gain (
     input  logic        clk,
@@ -12,6 +14,7 @@ module play_gain (
     input  logic        fade_first,
     // target, Q1.15; above unity counts as unity
     input  logic [15:0] gain,
+    // at least three cycles after the tick
     input  logic [15:0] s_axis_tdata,
     input  logic        s_axis_tvalid,
     // two cycles after s_axis
@@ -26,27 +29,45 @@ module play_gain (
 
   // ---- gain -------------------------------------------------------------------------------------------------------
 
-  logic [31:0] level_q, level_d, target, fade_step_q, step;
-  logic [15:0] step_gain;
+  logic goal_valid_q, step_valid_q;
+  logic [15:0] goal_q;  // Q1.15; the gain counts 2^-16 of that
+  logic jump_q, fade_q, fade_first_q;
+  logic [31:0] level_q, step_q;
+  logic signed [32:0] distance_q;  // to the goal
+  logic near;
 
-  assign target    = {gain > Unity ? Unity : gain, 16'd0};
-  assign step_gain = fade ? level_q[31:16] : Unity;
-  assign step      = fade && !fade_first ? fade_step_q : 32'(step_gain * 26'(Slope));
-
-  always_comb begin
-    if (!active) level_d = target;
-    else if (fade) level_d = level_q > step ? level_q - step : '0;
-    else if (level_q > target) level_d = level_q - target > step ? level_q - step : target;
-    else level_d = target - level_q > step ? level_q + step : target;
-  end
+  assign near = distance_q <= $signed({1'b0, step_q}) && -distance_q <= $signed({1'b0, step_q});
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      level_q     <= '0;
-      fade_step_q <= '0;
-    end else if (tick) begin
-      level_q     <= level_d;
-      fade_step_q <= step;
+      goal_valid_q <= 1'b0;
+      step_valid_q <= 1'b0;
+      goal_q       <= '0;
+      jump_q       <= 1'b0;
+      fade_q       <= 1'b0;
+      fade_first_q <= 1'b0;
+      distance_q   <= '0;
+      step_q       <= '0;
+      level_q      <= '0;
+    end else begin
+      goal_valid_q <= tick;
+      step_valid_q <= goal_valid_q;
+      if (tick) begin
+        goal_q       <= active && fade ? '0 : gain > Unity ? Unity : gain;
+        jump_q       <= !active;
+        fade_q       <= fade;
+        fade_first_q <= fade_first;
+      end
+      if (goal_valid_q) begin
+        distance_q <= $signed({1'b0, goal_q, 16'd0}) - $signed({1'b0, level_q});
+        // A fade keeps the step of its first tick.
+        if (!fade_q) step_q <= 32'(Unity * 26'(Slope));
+        else if (fade_first_q) step_q <= 32'(level_q[31:16] * 26'(Slope));
+      end
+      if (step_valid_q) begin
+        if (jump_q || near) level_q <= {goal_q, 16'd0};
+        else level_q <= distance_q < 0 ? level_q - step_q : level_q + step_q;
+      end
     end
   end
 
@@ -73,7 +94,7 @@ module play_gain (
     end
   end
 
-  assign busy = product_valid_q || m_axis_tvalid;
+  assign busy = goal_valid_q || step_valid_q || product_valid_q || m_axis_tvalid;
 
   // A gain of at most one keeps the product within 16 bits.
   logic unused;

@@ -2,14 +2,15 @@
 //
 // A tick walks once through the states; an input sample is needed at every third tick (16 kHz) or second (24 kHz):
 //
-//   wait ─tick─► look ─► fetch ─► push ─► close ─► level ─► take ─► wait
-//                  └── zeros: a gap, or the filter's tail ──┘
+//   wait ─tick─► look ─► decide ─► push ─► close ─► level ─► take ─► wait
+//                          └─ no new input ─┘
 //
-// look   decides what this tick hands to the filter: a sample, a zero, or nothing
-// push   hands it over; the first sample of a ticket is an event
-// close  the last sample of a ticket is an event
-// level  running low is an event
-// take   the filter's output goes to the DAC
+// look    compares the front slot with what is open
+// decide  what this tick hands to the filter: a sample, a zero, or nothing
+// push    hands it over; the first sample of a ticket is an event
+// close   the last sample of a ticket is an event
+// level   counts what is left
+// take    the filter's output goes to the DAC; running low is an event
 //
 // All decisions are made at ticks, on slots whose release time has come, never on when memory happened to answer.
 
@@ -66,12 +67,11 @@ module play_output #(
   // end of the ramp is not heard.
   localparam logic [6:0] FadeTicks = 7'd96;
   localparam logic [6:0] FadeHeard = 7'd68;
-  localparam logic [31:0] SlotSamples = 32'd120;
 
   typedef enum logic [2:0] {
     StWait,
     StLook,
-    StFetch,
+    StDecide,
     StPush,
     StClose,
     StLevel,
@@ -109,53 +109,96 @@ module play_output #(
   logic silent_q;  // nothing plays
   logic zero_q;  // a zero is handed over
   logic close_q;  // the ticket ends
+  logic [15:0] sample_q;  // what is handed over otherwise
+  logic clear_q;  // the filter starts from silence
+  logic [31:0] ahead_q;  // slots that were released and not begun
+  logic [6:0] left_q;  // samples of the slot that was
+  logic [17:0] waiting_q;  // samples of both
+  logic plenty_q;  // they are more than any low_water
 
   // ---- what the front slot is -------------------------------------------------------------------------------------
 
-  logic [31:0] head_ticket, head_position, head_number, head_age;
-  logic [6:0] head_n;
-  logic head_rate, head_first, head_last, playable, other_ticket;
+  // Its header at the tick.
+  logic head_valid_q;
+  logic [31:0] head_ticket_q, head_position_q, head_number_q;
+  logic [6:0] head_n_q;
+  logic head_rate_q, head_first_q, head_last_q;
+  // Seen by look: it may be played; it is not of the open ticket.
+  logic playable_q, other_ticket_q;
+  logic stop_now_q, input_due_q;  // and what this tick is for
+  logic [31:0] head_early;  // how many slots it is ahead of those released; negative when it is one of them
+  logic stop_now;
 
-  assign head_ticket   = slot_data[31:0];
-  assign head_position = slot_data[63:32];
-  assign head_rate     = slot_data[64];
-  assign head_first    = slot_data[72];
-  assign head_last     = slot_data[73];
-  assign head_n        = slot_data[86:80];
-  assign head_number   = slot_data[127:96];
+  assign head_early = head_number_q - released;
+  assign stop_now   = stopping_q && (!playing_q || fade_q > FadeTicks);
 
-  assign head_age      = released - head_number;
-  assign playable      = slot_valid && head_age != '0 && !head_age[31];
-  assign other_ticket  = head_first || head_ticket != ticket_q;
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      head_valid_q    <= 1'b0;
+      head_ticket_q   <= '0;
+      head_position_q <= '0;
+      head_number_q   <= '0;
+      head_n_q        <= '0;
+      head_rate_q     <= 1'b0;
+      head_first_q    <= 1'b0;
+      head_last_q     <= 1'b0;
+      playable_q      <= 1'b0;
+      other_ticket_q  <= 1'b0;
+      stop_now_q      <= 1'b0;
+      input_due_q     <= 1'b0;
+    end else if (state_q == StWait && tick) begin
+      head_valid_q    <= slot_valid;
+      head_ticket_q   <= slot_data[31:0];
+      head_position_q <= slot_data[63:32];
+      head_rate_q     <= slot_data[64];
+      head_first_q    <= slot_data[72];
+      head_last_q     <= slot_data[73];
+      head_n_q        <= slot_data[86:80];
+      head_number_q   <= slot_data[127:96];
+    end else if (state_q == StLook) begin
+      playable_q     <= head_valid_q && head_early[31];
+      other_ticket_q <= head_first_q || head_ticket_q != ticket_q;
+      stop_now_q     <= stop_now;
+      input_due_q    <= !stop_now && phase_q == '0;
+    end
+  end
 
-  assign slot_beat     = in_slot_q ? 4'd1 + index_q[6:3] : 4'd0;
-  assign used          = in_slot_q ? index_q : 7'd0;
+  // A slot that is not begun shows its header, and its first samples to decide.
+  always_comb begin
+    if (in_slot_q) slot_beat = 4'd1 + index_q[6:3];
+    else slot_beat = state_q == StLook ? 4'd1 : 4'd0;
+  end
+
+  assign used = in_slot_q ? index_q : 7'd0;
+
+  // Only the sign tells.
+  logic unused;
+  assign unused = ^head_early[30:0];
 
   // ---- decisions of a tick ----------------------------------------------------------------------------------------
 
-  logic stop_now, new_input, tail_zero, from_slot, from_head, starve;
+  logic new_input, tail_zero, from_slot, from_head, starve;
   logic end_by_other, hold, orphan, wrong_rate, end_empty, enter, opens, closes;
 
   always_comb begin
-    stop_now     = stopping_q && (!playing_q || fade_q > FadeTicks);
-    new_input    = state_q == StLook && !stop_now && phase_q == '0;
+    new_input    = state_q == StDecide && input_due_q;
     tail_zero    = new_input && !open_q && tail_q != '0;
     from_slot    = new_input && in_slot_q;
-    from_head    = new_input && !tail_zero && !in_slot_q && playable;
+    from_head    = new_input && !tail_zero && !in_slot_q && playable_q;
     // The front slot, in the order in which its faults are looked for.
-    end_by_other = from_head && open_q && other_ticket;
+    end_by_other = from_head && open_q && other_ticket_q;
     hold         = from_head && !open_q && stopping_q;
-    orphan       = from_head && !open_q && !stopping_q && !head_first;
-    wrong_rate   = from_head && open_q && !other_ticket && head_rate != rate_q;
-    end_empty    = from_head && !end_by_other && !hold && !orphan && !wrong_rate && head_n == '0;
-    enter        = from_head && !end_by_other && !hold && !orphan && !wrong_rate && head_n != '0;
+    orphan       = from_head && !open_q && !stopping_q && !head_first_q;
+    wrong_rate   = from_head && open_q && !other_ticket_q && head_rate_q != rate_q;
+    end_empty    = from_head && !end_by_other && !hold && !orphan && !wrong_rate && head_n_q == '0;
+    enter        = from_head && !end_by_other && !hold && !orphan && !wrong_rate && head_n_q != '0;
     opens        = (enter || end_empty) && !open_q;
     closes       = end_by_other || end_empty;
     // A ticket that is open and has no sample now: a gap.
-    starve       = (new_input && !tail_zero && !in_slot_q && !playable && open_q) || wrong_rate;
+    starve       = (new_input && !tail_zero && !in_slot_q && !playable_q && open_q) || wrong_rate;
   end
 
-  assign flush = state_q == StLook && stop_now;
+  assign flush = state_q == StDecide && stop_now_q;
   assign bad_slot = wrong_rate || (orphan && !stopped_q);
 
   // ---- filter and gain --------------------------------------------------------------------------------------------
@@ -165,7 +208,7 @@ module play_output #(
   logic [15:0] push_data, filtered;
 
   assign push_valid     = state_q == StPush;
-  assign push_data      = zero_q ? 16'd0 : slot_data[{index_q[2:0], 4'd0}+:16];
+  assign push_data      = zero_q ? 16'd0 : sample_q;
   assign pushed         = push_valid && push_ready;
   assign take           = state_q == StTake && (silent_q || filtered_valid);
   assign filtered_ready = state_q == StTake && !silent_q;
@@ -176,7 +219,7 @@ module play_output #(
   ) interpolator (
       .clk,
       .rst,
-      .clear        (opens || flush),
+      .clear        (clear_q),
       .rate         (rate_q),
       .s_axis_tdata (push_data),
       .s_axis_tvalid(push_valid),
@@ -205,15 +248,13 @@ module play_output #(
   // ---- state ------------------------------------------------------------------------------------------------------
 
   logic slot_ends, heard, low;
-  logic [31:0] waiting;
 
   assign slot_ends = index_q + 1'b1 == n_q;
   assign heard     = fade_q <= FadeHeard;
   assign slot_pop  = (pushed && !zero_q && slot_ends) || orphan || wrong_rate || end_empty;
 
-  // Samples not yet handed over, as far as slots have been released; a slot that was not begun counts in full.
-  assign waiting   = (in_slot_q ? 32'(n_q - index_q) : 32'd0) + SlotSamples * (released - next_q);
-  assign low       = waiting < 32'(low_water_q);
+  // Samples not yet handed over, as far as slots have been released; a slot that was not begun counts in full, as 120.
+  assign low       = !plenty_q && waiting_q < 18'(low_water_q);
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -243,7 +284,14 @@ module play_output #(
       silent_q        <= 1'b1;
       zero_q          <= 1'b0;
       close_q         <= 1'b0;
+      sample_q        <= '0;
+      clear_q         <= 1'b0;
+      ahead_q         <= '0;
+      left_q          <= '0;
+      waiting_q       <= '0;
+      plenty_q        <= 1'b0;
     end else begin
+      clear_q <= 1'b0;
       case (state_q)
         StWait:
         if (tick) begin
@@ -254,12 +302,16 @@ module play_output #(
           if (stop_pending && playing_q) fade_q <= fade_q + 1'b1;
         end
 
-        StLook: begin
+        StLook: state_q <= StDecide;
+
+        StDecide: begin
           state_q  <= StClose;
           silent_q <= 1'b1;
           zero_q   <= 1'b0;
           close_q  <= closes;
-          if (stop_now) begin
+          clear_q  <= opens || flush;
+          sample_q <= slot_data[{in_slot_q?index_q[2:0] : 3'd0, 4'd0}+:16];
+          if (stop_now_q) begin
             open_q    <= 1'b0;
             playing_q <= 1'b0;
             in_slot_q <= 1'b0;
@@ -272,7 +324,7 @@ module play_output #(
             phase_q  <= phase_q - 1'b1;
             silent_q <= 1'b0;
           end else if (from_slot || enter) begin
-            state_q  <= enter ? StFetch : StPush;
+            state_q  <= StPush;
             silent_q <= 1'b0;
           end else if (tail_zero || starve || (closes && open_q)) begin
             state_q  <= StPush;
@@ -286,31 +338,29 @@ module play_output #(
           else if (closes && open_q) tail_q <= (rate_q ? Tail24k : Tail16k) - 1'b1;
 
           if (starve) gap_q <= 1'b1;
-          if (slot_pop || enter) next_q <= head_number + 1'b1;
+          if (slot_pop || enter) next_q <= head_number_q + 1'b1;
           if (enter) begin
             in_slot_q       <= 1'b1;
             index_q         <= '0;
-            n_q             <= head_n;
-            last_q          <= head_last;
-            slot_position_q <= head_position;
+            n_q             <= head_n_q;
+            last_q          <= head_last_q;
+            slot_position_q <= head_position_q;
           end
           if (opens) begin
             stopped_q  <= 1'b0;
-            ticket_q   <= head_ticket;
-            position_q <= head_position;
+            ticket_q   <= head_ticket_q;
+            position_q <= head_position_q;
             heard_ns_q <= dac_ns_q;
           end
           if (enter && !open_q) begin
             open_q    <= 1'b1;
             playing_q <= 1'b1;
-            rate_q    <= head_rate;
+            rate_q    <= head_rate_q;
             first_q   <= 1'b1;
             gap_q     <= 1'b0;
             armed_q   <= 1'b0;
           end
         end
-
-        StFetch: state_q <= StPush;
 
         StPush:
         if (pushed) begin
@@ -337,14 +387,20 @@ module play_output #(
         StClose: begin
           state_q <= StLevel;
           if (close_q) open_q <= 1'b0;
+          ahead_q <= released - next_q;
+          left_q  <= in_slot_q ? n_q - index_q : 7'd0;
         end
 
         StLevel: begin
-          state_q <= StTake;
-          if (open_q) armed_q <= !low;
+          state_q   <= StTake;
+          waiting_q <= {1'b0, ahead_q[9:0], 7'd0} - {5'd0, ahead_q[9:0], 3'd0} + 18'(left_q);
+          plenty_q  <= ahead_q[31:10] != '0;
         end
 
-        default: if (take) state_q <= StWait;
+        default: begin
+          if (open_q) armed_q <= !low;
+          if (take) state_q <= StWait;
+        end
       endcase
     end
   end
@@ -361,7 +417,7 @@ module play_output #(
     event_position = position_q;
     now            = 1'b1;
     case (state_q)
-      StLook:
+      StDecide:
       if (flush) begin
         event_push = 1'b1;
         event_kind = KindStopped;
@@ -379,7 +435,7 @@ module play_output #(
         event_kind = KindLast;
         now        = 1'b0;
       end
-      StLevel: begin
+      StTake: begin
         event_push = open_q && armed_q && low && !(in_slot_q && last_q);
         event_kind = KindLowWater;
       end

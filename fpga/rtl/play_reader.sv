@@ -96,11 +96,15 @@ module play_reader #(
 
   // ---- window -----------------------------------------------------------------------------------------------------
 
-  logic [64:0] window_end;
+  // The base is a multiple of 64 KiB, so the low bits of the last address are those of the last offset: no carry has to
+  // come up through them.
+  localparam logic [48:0] LastOffset = 49'((SLOTS * 256 - 1) >> 16);
+
+  logic [48:0] window_last;  // its last address, in 64 KiB
   logic window_ok, wanted, start;
 
-  assign window_end = 65'(base) + 65'(SLOTS * 256);
-  assign window_ok = base[15:0] == '0 && size >= 32'(SLOTS * 256) && (window_end - 65'd1) >> ADDR_W == '0;
+  assign window_last = 49'(base[63:16]) + LastOffset;
+  assign window_ok = base[15:0] == '0 && size >= 32'(SLOTS * 256) && window_last >> (ADDR_W - 16) == '0;
   assign wanted = tail_q != limit && enable && !quiesce;
   assign start = state_q == StIdle && wanted && window_ok && !dead_q && !flush && !count_q[BufferW];
   assign window_fault = wanted && !window_ok;
@@ -121,8 +125,8 @@ module play_reader #(
   assign malformed_d = beat_q != 4'd0 ? malformed_q :
       header_n > MaxSamples || header_rate > 8'd1 || (header_n == '0 && !header_last);
   assign error_d = (beat_q != 4'd0 && error_q) || m_axi_rresp[1] || m_axi_rlast != (beat_q == LastBeat);
-  assign keep = last_beat && !drop_q && !flush && !dead_q && !error_d && !malformed_d;
-  assign bad_slot = last_beat && !drop_q && !dead_q && !error_d && malformed_d;
+  assign keep = last_beat && !drop_q && !flush && !dead_q && !error_d && !malformed_q;
+  assign bad_slot = last_beat && !drop_q && !dead_q && !error_d && malformed_q;
   assign read_error = last_beat && error_d;
 
   always_ff @(posedge clk) begin
@@ -171,6 +175,9 @@ module play_reader #(
 
   logic [127:0] buffer[BUFFERED*16];
   logic [6:0] fill_n_q;
+  logic [6:0] front_n;
+
+  assign front_n = slot_samples_q[front_q];
 
   always_ff @(posedge clk) begin
     if (beat) begin
@@ -192,8 +199,16 @@ module play_reader #(
         slot_samples_q[fill_q] <= fill_n_q;
       end
       if (slot_pop) front_q <= front_q + 1'b1;
-      count_q   <= count_q + (BufferW + 1)'(keep) - (BufferW + 1)'(slot_pop);
-      samples_q <= samples_q + (keep ? 16'(fill_n_q) : 16'd0) - (slot_pop ? 16'(slot_samples_q[front_q]) : 16'd0);
+      if (keep != slot_pop) count_q <= slot_pop ? count_q - 1'b1 : count_q + 1'b1;
+      // Each sum for itself: that a slot is taken is known late in a cycle.
+      case ({
+        keep, slot_pop
+      })
+        2'b01:   samples_q <= samples_q - 16'(front_n);
+        2'b10:   samples_q <= samples_q + 16'(fill_n_q);
+        2'b11:   samples_q <= samples_q + 16'(fill_n_q) - 16'(front_n);
+        default: ;
+      endcase
     end
   end
 
@@ -202,7 +217,8 @@ module play_reader #(
   assign tail          = tail_q;
   assign timeout       = dead_q;
   assign idle          = state_q == StIdle;
-  assign busy          = start || (state_q != StIdle && !dead_q);
+  // Once the memory is given up, only its own handshakes change anything.
+  assign busy          = start || (state_q != StIdle && !dead_q) || (m_axi_arvalid && m_axi_arready) || beat;
 
   assign m_axi_araddr  = address_q;
   assign m_axi_arlen   = 8'(LastBeat);

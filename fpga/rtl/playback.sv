@@ -87,10 +87,16 @@ module playback #(
 
   // ---- head -------------------------------------------------------------------------------------------------------
 
+  localparam int CountW = $clog2(SLOTS) + 1;
+
   logic head_possible;
   logic [31:0] head_q;
+  logic [31:0] ahead;  // slots that would wait
+  logic [CountW-1:0] waiting;  // slots that do
 
-  assign head_possible = head_value - tail <= 32'(SLOTS) && head_value - tail >= head_q - tail;
+  assign ahead         = head_value - tail;
+  assign waiting       = head_q[CountW-1:0] - tail[CountW-1:0];
+  assign head_possible = ahead <= 32'(SLOTS) && ahead[CountW-1:0] >= waiting;
   assign bad_head      = head_write && !head_possible;
   assign head          = head_q;
 

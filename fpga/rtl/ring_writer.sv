@@ -91,13 +91,30 @@ module ring_writer #(
 
   // ---- may a frame be written ----------------------------------------------------------------------------------------
 
+  // The window is looked at as it was set a clock ago, which takes a wide sum out of the longest path. Its address is
+  // used from the same register, so that what was looked at is what is written to.
+  logic [63:0] base_q;
+  logic [31:0] size_q;
   logic [64:0] window_end;
-  logic window_fits, full, open;
-  assign window_end   = {1'b0, base} + 65'(Window);
-  assign window_fits  = base[15:0] == '0 && size >= Window && window_end <= 65'd1 << ADDR_W;
-  assign window_fault = enable && !window_fits;
+  logic window_fits, fits_q, full, open;
+  assign window_end  = {1'b0, base} + 65'(Window);
+  assign window_fits = base[15:0] == '0 && size >= Window && window_end <= 65'd1 << ADDR_W;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      base_q <= '0;
+      size_q <= '0;
+      fits_q <= 1'b0;
+    end else begin
+      base_q <= base;
+      size_q <= size;
+      fits_q <= window_fits;
+    end
+  end
+
+  assign window_fault = enable && !fits_q;
   assign full         = head - tail == 32'(SLOTS);
-  assign open         = enable && !quiesce && alive && window_fits && !full && !timeout;
+  assign open         = enable && !quiesce && alive && fits_q && !full && !timeout;
 
   // ---- one burst at a time -------------------------------------------------------------------------------------------
 
@@ -109,6 +126,7 @@ module ring_writer #(
   logic discard_q;  // the rest of a frame is dropped
   logic urgent_q;
   logic [ADDR_W-1:0] awaddr_q;
+  logic [31:0] boot_id_q;  // in the copy: a beat that is offered must not change, whatever software writes meanwhile
   logic [CountW-1:0] waited_q;
 
   logic ready, start_frame, start_copy, drop, response, answered_ok, give_up;
@@ -116,12 +134,12 @@ module ring_writer #(
   assign ready        = !outstanding_q && !copy_due_q && !discard_q;
   assign start_frame  = ready && s_axis_tvalid && open;
   assign drop         = ready && s_axis_tvalid && !open;
-  assign start_copy   = copy_due_q && window_fits;
+  assign start_copy   = copy_due_q && fits_q;
   assign response     = m_axi_bvalid && m_axi_bready;
   assign answered_ok  = response && m_axi_bresp == 2'b00;
   assign give_up      = outstanding_q && !timeout && waited_q == CountW'(TIMEOUT_CYCLES - 1) && !response;
-  assign slot_address = base[ADDR_W-1:0] + ADDR_W'({head[SlotW-1:0], 8'd0});
-  assign copy_address = base[ADDR_W-1:0] + ADDR_W'(CopyOffset);
+  assign slot_address = base_q[ADDR_W-1:0] + ADDR_W'({head[SlotW-1:0], 8'd0});
+  assign copy_address = base_q[ADDR_W-1:0] + ADDR_W'(CopyOffset);
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -133,6 +151,7 @@ module ring_writer #(
       discard_q     <= 1'b0;
       urgent_q      <= 1'b0;
       awaddr_q      <= '0;
+      boot_id_q     <= '0;
       waited_q      <= '0;
       timeout       <= 1'b0;
     end else begin
@@ -143,6 +162,7 @@ module ring_writer #(
         copy_q        <= start_copy;
         urgent_q      <= s_axis_tuser;
         awaddr_q      <= start_copy ? copy_address : slot_address;
+        boot_id_q     <= boot_id;
         waited_q      <= '0;
       end else begin
         if (m_axi_awready) address_q <= 1'b0;
@@ -194,14 +214,14 @@ module ring_writer #(
   assign m_axi_awcache = 4'b0010;
   assign m_axi_awprot = 3'b010;
   assign m_axi_awvalid = address_q;
-  assign m_axi_wdata = copy_q ? {64'd0, boot_id, head} : s_axis_tdata;
+  assign m_axi_wdata = copy_q ? {64'd0, boot_id_q, head} : s_axis_tdata;
   assign m_axi_wstrb = copy_q ? 16'h00FF : 16'hFFFF;
   assign m_axi_wlast = copy_q || s_axis_tlast;
   assign m_axi_wvalid = data_q && (copy_q || s_axis_tvalid);
   assign m_axi_bready = outstanding_q && !address_q && !data_q;
 
   // Once the memory is given up, only its own handshakes change anything.
-  assign busy = (outstanding_q && !timeout) || copy_due_q || tail_write || (s_axis_tvalid && (ready || discard_q)) ||
+  assign busy = base != base_q || size != size_q || (outstanding_q && !timeout) || copy_due_q || tail_write || (s_axis_tvalid && (ready || discard_q)) ||
       (m_axi_awvalid && m_axi_awready) || (m_axi_wvalid && m_axi_wready) || response;
 
 endmodule
