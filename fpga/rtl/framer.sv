@@ -180,7 +180,7 @@ module framer #(
       frames_lost     <= '0;
       bank_q          <= 1'b0;
     end else begin
-      clipped_q       <= (clipped_q || clipped) && !close_q;
+      clipped_q <= (clipped_q || clipped) && !close_q;
       if (keep) lost_q <= '0;
       else if (!close_q) lost_q <= lost;
       else lost_q <= |lost_more[17:16] ? '1 : lost_more[15:0];
