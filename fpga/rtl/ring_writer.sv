@@ -221,7 +221,9 @@ module ring_writer #(
   assign m_axi_bready = outstanding_q && !address_q && !data_q;
 
   // Once the memory is given up, only its own handshakes change anything.
-  assign busy = base != base_q || size != size_q || (outstanding_q && !timeout) || copy_due_q || tail_write || (s_axis_tvalid && (ready || discard_q)) ||
-      (m_axi_awvalid && m_axi_awready) || (m_axi_wvalid && m_axi_wready) || response;
+  logic window_set;
+  assign window_set = base != base_q || size != size_q;
+  assign busy = (outstanding_q && !timeout) || copy_due_q || tail_write || (s_axis_tvalid && (ready || discard_q)) ||
+      (m_axi_awvalid && m_axi_awready) || (m_axi_wvalid && m_axi_wready) || response || window_set;
 
 endmodule

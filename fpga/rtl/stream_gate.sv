@@ -303,7 +303,7 @@ module stream_gate #(
   end
 
   assign busy = s_axis_tvalid || onset_pulse || step1_q || step2_q || step3_q || step4_q || offset_pulse || offset_q ||
-      (hop_valid && decided_q) || (aimed_q && (speech_q || open_q)) || due_q || due1_q || due2_q || due3_q || rejoin || sleep || fetch || emit || advance ||
-      (m_axis_tvalid && m_axis_tready);
+      (hop_valid && decided_q) || (aimed_q && (speech_q || open_q)) || due_q || due1_q || due2_q || due3_q || rejoin ||
+      sleep || fetch || emit || advance || (m_axis_tvalid && m_axis_tready);
 
 endmodule
