@@ -58,7 +58,7 @@ class Settings:
     """The registers DENOISE_*, with their reset values."""
 
     bypass: bool = False
-    floor: int = 6554  # lowest gain, Q1.15
+    floor: int = 16384  # lowest gain of bins 4 to 64, Q1.15; at most 32768
     oversubtraction: int = 0  # log2 in Q6.10, added to the noise estimate
     smoothing: int = 55706  # decision-directed weight of the hop before, Q0.16
 
