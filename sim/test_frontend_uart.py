@@ -30,7 +30,7 @@ CAPTURE_SLOTS, PLAY_SLOTS = 16, 32
 FILTERS = ROOT / "fpga" / "filters"
 DELAY_INTERP = 583_333
 # Cycles in which the line is idle inside the packet of a frame.
-GAP_BUDGET = 150
+GAP_BUDGET = 300
 # From a request's last byte to its reply's first, on a line with nothing else to do.
 REPLY_BUDGET = 100
 
@@ -228,7 +228,7 @@ async def frames_arrive_as_the_front_end_wrote_them(dut):
     for begin, end in spans:
         waits.append((end - begin) / CLOCK_NS - 168 * 10 * 25)
     print(f"uart_link: {max(waits):.0f} idle cycles inside a frame's packet of 42,000 (budget {GAP_BUDGET})")
-    # A block is collected while the byte before it is on the line, and so much longer as it has more than 125 bytes.
+    # A block is collected, three clocks a byte, while the byte before it is on the line; one of 161 bytes takes longer.
     assert max(waits) <= GAP_BUDGET
 
 

@@ -97,6 +97,7 @@ class Board:
         dut, rng = self.dut, self.rng
         written, data, asked = None, None, None
         answers = {"b": False, "r": None}
+        capture_before = 0  # a byte comes two clocks after its address
         while True:
             going = lambda: rng.random() >= self.stall  # noqa: E731
             dut.m_axil_awready.value = int(written is None and going())
@@ -120,7 +121,8 @@ class Board:
             if int(dut.play_write.value):
                 self.play[int(dut.play_address.value)] = int(dut.play_data.value)
             await FallingEdge(dut.clk)
-            dut.capture_data.value = self.capture[capture_address]
+            dut.capture_data.value = self.capture[capture_before]
+            capture_before = capture_address
             if ended["b"]:
                 dut.m_axil_bvalid.value, answers["b"] = 0, False
             if ended["r"]:
@@ -139,6 +141,20 @@ async def begin(dut, seed):
     await Timer(20 * BIT_NS, "ns")
     host.start()
     return board, host
+
+
+async def until(condition):
+    """Waits, but not for ever."""
+    for _ in range(2000):
+        if condition():
+            return
+        await Timer(100 * BIT_NS, "ns")
+    raise AssertionError("it does not come")
+
+
+async def credited(host, credit):
+    """Until the last credit is this one."""
+    await until(lambda: host.received[uart.Credit][-1:] == [credit])
 
 
 @cocotb.test()
@@ -189,11 +205,8 @@ async def frames_events_and_credits_share_the_line(dut):
             event = tuple(rng.getrandbits(32) for _ in range(4)) + (rng.randint(0, 4),)
             board.events.append(event)
             events.append(event)
-        if rng.random() < 0.5:
-            board.play_tail = board.play_head  # as a stop would have it; nothing new, then
         await Timer(rng.randint(20_000, 40_000) * CLOCK_NS, "ns")
-    while board.tail != board.head or board.events:
-        await Timer(1000 * CLOCK_NS, "ns")
+    await until(lambda: board.tail == board.head and not board.events)
     await Timer(3000 * BIT_NS, "ns")
     assert [message.data for message in host.received[uart.Captured]] == frames
     got = [(e.ns & 0xFFFFFFFF, e.ns >> 32, e.ticket, e.position, e.kind) for e in host.received[uart.Event]]
@@ -216,9 +229,7 @@ async def slots_go_where_the_ring_has_room(dut):
                 spoilt[40 % len(spoilt) - 6] ^= 1
                 host.say(bytes(spoilt))
             host.say(slot.pack())
-            before = len(host.received[uart.Credit])
-            while len(host.received[uart.Credit]) == before or board.play_head <= number:
-                await Timer(100 * BIT_NS, "ns")
+            await credited(host, uart.Credit(number + 1, board.play_tail))
             at = 256 * (number % PLAY_SLOTS)
             assert board.play[at : at + 16 + len(slot.pcm)] == header + slot.pcm
         sent += PLAY_SLOTS
@@ -228,11 +239,9 @@ async def slots_go_where_the_ring_has_room(dut):
         assert (await host.link_counts())[uart.LINK_NO_CREDIT] == turn + 1
         assert board.play == before
         board.play_tail = sent - turn
-        while host.received[uart.Credit][-1] != uart.Credit(sent, sent - turn):
-            await Timer(100 * BIT_NS, "ns")
+        await credited(host, uart.Credit(sent, sent - turn))
         board.play_tail = sent
-        while host.received[uart.Credit][-1] != uart.Credit(sent, sent):
-            await Timer(100 * BIT_NS, "ns")
+        await credited(host, uart.Credit(sent, sent))
 
 
 @cocotb.test()
@@ -256,8 +265,7 @@ async def times_take_their_five_registers_and_four_counts(dut):
         board.words.update({registers.TIME_NS: 1, registers.TIME_NS + 4: 2, registers.FREE_NS: 3})
         board.words.update({registers.FREE_NS + 4: 4, registers.CLOCK_EPOCH: 5})
         host.say(uart.TimeRequest(cookie).pack())
-        while not host.received[uart.Time]:
-            await Timer(100 * BIT_NS, "ns")
+        await until(lambda: host.received[uart.Time])
         time = host.received[uart.Time].pop()
         assert (time.cookie, time.time_ns, time.free_ns, time.epoch) == (cookie, 1 + (2 << 32), 3 + (4 << 32), 5)
         assert time.received < time.time_at < time.free_at

@@ -407,43 +407,60 @@ module play_output #(
 
   // ---- events -----------------------------------------------------------------------------------------------------
 
-  logic now;
-  assign event_ticket = ticket_q;
-  assign event_ns     = now ? dac_ns_q : heard_ns_q;
+  // What happens is told one clock later. What it happened to stands still until then: registers give its time, ticket
+  // and position.
+  logic happens, happens_q, now, now_q;
+  logic [7:0] kind, kind_q;
 
   always_comb begin
-    event_push     = 1'b0;
-    event_kind     = KindFirst;
-    event_position = position_q;
-    now            = 1'b1;
+    happens = 1'b0;
+    kind    = KindFirst;
+    now     = 1'b1;
     case (state_q)
       StDecide:
       if (flush) begin
-        event_push = 1'b1;
-        event_kind = KindStopped;
-        now        = 1'b0;
+        happens = 1'b1;
+        kind    = KindStopped;
+        now     = 1'b0;
       end else begin
-        event_push = starve && !gap_q && !stopping_q;
-        event_kind = KindUnderrun;
+        happens = starve && !gap_q && !stopping_q;
+        kind    = KindUnderrun;
       end
-      StPush: begin
-        event_push     = pushed && !zero_q && first_q;
-        event_position = slot_position_q;
-      end
+      StPush:  happens = pushed && !zero_q && first_q;
       StClose: begin
-        event_push = close_q && heard;
-        event_kind = KindLast;
-        now        = 1'b0;
+        happens = close_q && heard;
+        kind    = KindLast;
+        now     = 1'b0;
       end
       StTake: begin
-        event_push = open_q && armed_q && low && !(in_slot_q && last_q);
-        event_kind = KindLowWater;
+        happens = open_q && armed_q && low && !(in_slot_q && last_q);
+        kind    = KindLowWater;
       end
       default: ;
     endcase
   end
 
-  assign playing = playing_q;
-  assign busy    = state_q != StWait || filter_busy || gain_busy;
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      happens_q <= 1'b0;
+      now_q     <= 1'b0;
+      kind_q    <= '0;
+    end else begin
+      happens_q <= happens;
+      if (happens) begin
+        now_q  <= now;
+        kind_q <= kind;
+      end
+    end
+  end
+
+  assign event_push     = happens_q;
+  assign event_kind     = kind_q;
+  assign event_ticket   = ticket_q;
+  assign event_ns       = now_q ? dac_ns_q : heard_ns_q;
+  assign event_position = kind_q == KindFirst ? slot_position_q : position_q;
+
+  assign playing        = playing_q;
+  assign busy           = state_q != StWait || happens_q || filter_busy || gain_busy;
 
 endmodule

@@ -38,7 +38,7 @@ module uart_reports #(
     output logic [           31:0] axil_wdata,
     input  logic                   axil_ready,
     input  logic [           31:0] axil_rdata,
-    // bytes of the capture ring, whose base is address 0; a clock after their address
+    // bytes of the capture ring, whose base is address 0; two clocks after their address
     output logic [           15:0] capture_address,
     input  logic [            7:0] capture_data,
     // type and body of packets, for uart_packet_tx
@@ -95,7 +95,7 @@ module uart_reports #(
   localparam logic [2:0] Faults = 3'd5;
 
   // States: lay a ring; wait for the line; look at a register; pass a reply on; send the type; get a word of the packet;
-  // send its four bytes; wait for a byte of a frame; send it; write that the packet has been sent
+  // send its four bytes; wait for a byte of a frame, two clocks; send it; write that the packet has been sent
   localparam logic [3:0] Lay = 4'd0;
   localparam logic [3:0] Wait = 4'd1;
   localparam logic [3:0] Look = 4'd2;
@@ -104,8 +104,9 @@ module uart_reports #(
   localparam logic [3:0] Get = 4'd5;
   localparam logic [3:0] Word = 4'd6;
   localparam logic [3:0] Fetch = 4'd7;
-  localparam logic [3:0] Byte = 4'd8;
-  localparam logic [3:0] Finish = 4'd9;
+  localparam logic [3:0] Settle = 4'd8;
+  localparam logic [3:0] Byte = 4'd9;
+  localparam logic [3:0] Finish = 4'd10;
 
 `ifndef SYNTHESIS
   initial begin
@@ -232,7 +233,7 @@ module uart_reports #(
           state_q <= Wait;
           turn_q  <= Events;
         end
-        Type:  if (take) state_q <= turn_q == Frames ? Fetch : Get;
+        Type:   if (take) state_q <= turn_q == Frames ? Fetch : Get;
         Get: begin
           byte_q <= '0;
           if (turn_q == Credits) begin
@@ -258,7 +259,8 @@ module uart_reports #(
             end
           end
         end
-        Fetch: state_q <= Byte;
+        Fetch:  state_q <= Settle;
+        Settle: state_q <= Byte;
         Byte:
         if (take) begin
           index_q <= index_q + 1'b1;
