@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -65,6 +66,9 @@ def run(tool: str, arguments: list[str], log: Path, waiting: Callable[[float], N
             if process.poll() is None:
                 process.kill()
                 process.wait()
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        raise FlowError(f"{tool} was ended by {name} (see {shown(log)})")
     if process.returncode:
         raise FlowError(f"{tool} failed: {_last_error(log)} (see {shown(log)})")
 

@@ -1,8 +1,6 @@
 """The ULX3S from its pins: an I2S converter on one side, the host on the serial line on the other."""
 
 import re
-import subprocess
-import sys
 
 import cocotb
 import numpy as np
@@ -10,6 +8,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
+import register_block
 from bench import ROOT, RTL, simulate
 from serial_host import SerialHost
 from voxpath.boards import registers
@@ -105,13 +104,8 @@ async def sound_goes_in_and_comes_out(dut):
 
 
 def test_sound_goes_from_the_converter_to_the_host_and_back():
-    subprocess.run([sys.executable, ROOT / "fpga/regs/generate.py", "rtl", ROOT / "build/regs"], check=True)
-    sources = [
-        ROOT / "build/regs/frontend_regs_pkg.sv",
-        ROOT / "build/regs/frontend_regs.sv",
-        *sorted(RTL.glob("*.sv")),
-    ]
-    sources += [ROOT / "sim/rtl/EHXPLLL.sv", BOARD / "ulx3s_clocks.sv", BOARD / "ulx3s.sv"]
+    sources = [*register_block.sources(), *sorted(RTL.glob("*.sv")), ROOT / "sim/rtl/EHXPLLL.sv"]
+    sources += [BOARD / "ulx3s_clocks.sv", BOARD / "ulx3s.sv"]
     simulate("verilator", "ulx3s", sources, __name__, parameters={"FILTERS": f'"{ROOT}/fpga/filters/"'})
 
 
