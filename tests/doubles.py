@@ -161,15 +161,24 @@ class FakeBoard:
 
 
 class FakeRecogniser:
-    """Says the next of `texts`, or the last again; an exception among them is raised, a number is waited for first."""
+    """Says one of `texts` for each utterance, or the last again; for an utterance with a list of them, the next for
+    each run. An exception among them is raised, a number is waited for first, a function gets the sound. A run is of
+    another utterance when its sound begins elsewhere."""
 
     def __init__(self, *texts):
-        self.texts, self.heard = list(texts), []
+        self.texts, self.heard, self.begins = list(texts), [], None
 
-    def transcribe(self, pcm, prompt=None, cancel=None):
+    def transcribe(self, pcm, prompt=None, cancel=None, guess=()):
+        if self.begins is not None and pcm[0] != self.begins and len(self.texts) > 1:
+            self.texts.pop(0)
+        self.begins = pcm[0]
         self.heard.append(pcm)
-        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
-        return SimpleNamespace(text=obey(text, cancel))
+        text = self.texts[0]
+        if isinstance(text, list):
+            text = text.pop(0) if len(text) > 1 else text[0]
+        if callable(text):
+            text = text(pcm)
+        return SimpleNamespace(text=obey(text, cancel), tokens=[])
 
 
 class FakeTokenizer:
@@ -207,6 +216,9 @@ class FakeContext:
     def truncate(self, count):
         del self.tokens[count:]
 
+    def probability(self, token, cancel=None):
+        return self.language.over
+
     def generate(self, stop, limit, cancel=None):
         self.language.prompts.append("".join(map(chr, self.tokens)))
         answer = self.language.answers.pop(0) if len(self.language.answers) > 1 else self.language.answers[0]
@@ -219,8 +231,8 @@ class FakeContext:
 
 
 class FakeLanguage:
-    def __init__(self, *answers, token_s=0.0):
-        self.answers, self.token_s = list(answers), token_s
+    def __init__(self, *answers, token_s=0.0, over=0.5):
+        self.answers, self.token_s, self.over = list(answers), token_s, over
         self.tokenizer, self.prompts, self.extended = FakeTokenizer(), [], []
 
     def open(self):

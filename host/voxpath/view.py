@@ -37,7 +37,6 @@ class View(Watcher):
 
     def __init__(self, console) -> None:
         self._console = console
-        self.wants_partials = console.is_terminal
         self._live = None
         self._lines: queue.SimpleQueue = queue.SimpleQueue()
         self._ended = threading.Event()

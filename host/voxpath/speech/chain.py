@@ -1,15 +1,19 @@
 """A conversation through a board: frames in, turns out, one thread a stage.
 
-    listen (this board's frames) -> recognise -> think -> speak -> the board
+    listen (this board's frames) -> recognise -> think -> speak -> play (the board)
 
-Recognition may start at the first pause and is kept if nobody speaks again before the endpoint; the language model and
-the voice run once the turn is committed. A turn ends in exactly one place, `_close`, whatever becomes of it.
+While somebody speaks, the recogniser goes over what there is several times a second, and the language model reads the
+words that will stay. At the first silence a reply is drafted; it is played if the silence lasts until the endpoint, and
+called off if speech resumes. A turn ends in exactly one place, `_close`, whatever becomes of it.
+
+Few cores: the board's own thread comes first, then listening and playing, then the stages (see stage.be_nice). Among
+those, what a turn waits for comes first: a pause ends the run over what came before it, nothing is foreseen while a
+reply is drafted, and of a reply that may be for nothing only the first phrase is made.
 """
 
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
 from collections import deque
@@ -20,31 +24,28 @@ import numpy as np
 from voxpath.engines.cancel import Cancel, Cancelled
 from voxpath.errors import BoardError, VoxpathError
 from voxpath.link.frame import SAMPLE_RATE
-from voxpath.speech.endpoint import FixedSilence
-from voxpath.speech.listen import Listener, Signal
+from voxpath.speech.draft import Draft, Sound
+from voxpath.speech.endpoint import Adaptive, Evidence, FixedSilence
+from voxpath.speech.listen import Listener, Signal, Utterance
 from voxpath.speech.phrases import PhraseCutter
-from voxpath.speech.recognise import words
-from voxpath.speech.speak import LeadTrimmer
+from voxpath.speech.recognise import Recognition, stable, words
+from voxpath.speech.speak import Joiner
 from voxpath.speech.stage import Stage
 from voxpath.speech.think import DEFAULT_SYSTEM, Thinker
-from voxpath.speech.turn import Recognition, Turn
+from voxpath.speech.turn import Turn
 
 STUCK_S = 3.0  # a reply, or a step of one, that takes longer than this ends its turn with an error
 DEAD_S = 1.0  # a board that sends no frame for this long is dead
 INTERRUPT_MS = 120  # speech that lasts this long while a reply is under way is the speaker's next turn
 AHEAD_S = 0.6  # how much of a reply waits in the board; the rest waits here, where it can be dropped
 PIECE_S = 0.1
-PARTIAL_S = 1.0
+PARTIAL_S = 0.2  # of new sound before the recogniser goes over what there is again
+APOLOGY = "Sorry, I cannot answer that just now."
 ENGINE = {"recognise": "the recogniser", "think": "the language model", "speak": "the voice"}
 
 
 class Watcher:
-    """What a view may want to know, as it happens. Every method returns at once; the default does nothing.
-
-    With `wants_partials` the recogniser also runs about once a second while someone speaks.
-    """
-
-    wants_partials = False
+    """What a view may want to know, as it happens. Every method returns at once; the default does nothing."""
 
     def level(self, frame, state: str) -> None: ...
     def partial(self, text: str) -> None: ...
@@ -69,7 +70,7 @@ class Chain:
         language,
         voice,
         *,
-        endpoint: FixedSilence,
+        endpoint: FixedSilence | Adaptive,
         speculate: bool = True,
         system: str = DEFAULT_SYSTEM,
         watcher: Watcher | None = None,
@@ -77,14 +78,17 @@ class Chain:
     ) -> None:
         self._board, self._recogniser, self._voice = board, recogniser, voice
         self._thinker = Thinker(language, system)
+        self._endpoint = endpoint
         self._speculate = speculate
         self._watcher = watcher or Watcher()
         self._on_turn = on_turn
-        self.listener = Listener(endpoint)
-        self._speculation: Recognition | None = None
-        self._partial: Recognition | None = None
+        self.listener = Listener(endpoint.longest_ms)
+        self._latest: Recognition | None = None  # the newest run over the present utterance
+        self._candidate: Recognition | None = None  # the run over all that was said before the present pause
+        self._draft: Draft | None = None  # what may be answered to the candidate's words
         self._turn: Turn | None = None
         self._turns = 0
+        self._used_s = 0.0
         self._lock = threading.Lock()
         self._hearing = threading.Lock()  # held while a frame is taken in, so that `idle` sees no half-made turn
         self._detected: deque = deque()
@@ -93,9 +97,10 @@ class Chain:
         self._last_frame = time.monotonic()
         self._board_error: BoardError | None = None
         self._stages = {
-            "recognise": Stage("recognise", self._recognise, self._recognition_failed),
-            "think": Stage("think", self._think, self._stage_failed),
-            "speak": Stage("speak", self._speak, self._stage_failed),
+            "recognise": Stage("recognise", self._recognition_failed),
+            "think": Stage("think", self._draft_failed),
+            "speak": Stage("speak", self._draft_failed),
+            "play": Stage("play", self._turn_failed),
         }
 
     # ---- for the owner ---------------------------------------------------------------------------------------------
@@ -105,6 +110,12 @@ class Chain:
         """Nobody speaks and no turn is open."""
         with self._hearing:
             return self._turn is None and self.listener.utterance is None
+
+    @property
+    def cpu_s(self) -> tuple[float, float]:
+        """Processor seconds of the stages: (of all their work, of what of it was called off or only foreseen)."""
+        total = sum(stage.cpu_s for stage in self._stages.values())
+        return total, max(0.0, total - self._used_s)
 
     def start(self) -> None:
         """Prepare the language model and begin to listen."""
@@ -120,9 +131,9 @@ class Chain:
         """End every thread; an open turn is cut off and closed. The board is closed by its owner, after this."""
         self._running = False
         self._stopping.set()
-        turn = self._turn
-        if turn is not None:
-            turn.cancel.set()
+        for work in (self._turn, self._latest, self._draft):
+            if work is not None:
+                work.call_off() if isinstance(work, Turn) else work.cancel.set()
         for stage in self._stages.values():
             stage.stop()
         deadline = time.monotonic() + 1.0
@@ -132,6 +143,17 @@ class Chain:
             self._close(turn)
         for stage in self._stages.values():
             stage.join(2.0)
+
+    def say(self, text: str) -> bool:
+        """Say something unasked, such as a greeting; False while a turn is open or somebody speaks."""
+        turn = Turn(-1, None)
+        with self._hearing:
+            if self._turn is not None or self.listener.utterance is not None:
+                return False
+            self._tell_board(turn_open=True)
+            self._turn = turn
+        self._play(turn, self._said(text))
+        return True
 
     def check(self) -> None:
         """Raise BoardError if the board has died; end a turn that has made no progress for too long."""
@@ -145,7 +167,7 @@ class Chain:
             return
         now = time.monotonic()
         late = not turn.begun and now - turn.committed > STUCK_S
-        if late or now - turn.progress > STUCK_S:
+        if late or now - turn.moved > STUCK_S:
             step = turn.step
             self._fail(turn, f"no answer from {ENGINE[step]} within {STUCK_S:.0f} s")
             self._stages[step].replace()
@@ -175,50 +197,68 @@ class Chain:
         while self._detected:
             event = self._detected.popleft()
             (self.listener.onset_at if event.kind == "onset" else self.listener.offset_at)(event.ns)
+        self.listener.needed_ms = self._endpoint.silence_ms(self._evidence())
         signal = self.listener.hear(frame)
         utterance = self.listener.utterance
         self._watcher.level(frame, self.listener.state)
-        if self._watcher.wants_partials:
-            self._transcribe_so_far(signal)
-        if signal is Signal.PAUSE and self._speculate:
-            self._speculation = self._begin_recognition(utterance.pcm())
-        elif signal in (Signal.RESUMED, Signal.NOISE):
-            self._drop_speculation()
+        if signal in (Signal.ONSET, Signal.NOISE):
+            self._forget()
+        elif signal is Signal.PAUSE and self._speculate and not self._answering():
+            self._candidate = self._begin_recognition(utterance)
+        elif signal is Signal.RESUMED:
+            self._candidate = None
+            self._drop_draft()
         elif signal is Signal.CUT:
-            self._drop_speculation()
-            utterance.segments.append(self._begin_recognition(self.listener.cut_off))
+            utterance.segments.append(self._begin_recognition(utterance, self.listener.cut_off))
+            self._forget(keep_running=True)
         elif signal is Signal.ENDPOINT and self._answering():
-            self._drop_speculation()  # too short to be the next turn: a cough, an "mm"
+            self._forget()  # too short to be the next turn: a cough, an "mm"
         elif signal is Signal.ENDPOINT:
             self._commit()
+        elif signal is None and utterance is not None and self._speculate:
+            self._follow_words(utterance)
         if signal in (None, Signal.RESUMED) and utterance is not None and utterance.speech_ms >= INTERRUPT_MS:
             self._interrupt()
 
-    def _transcribe_so_far(self, signal: Signal | None) -> None:
-        """Show words while they are spoken. Whatever the recogniser is needed for next does not wait for this."""
-        partial, utterance = self._partial, self.listener.utterance
-        if signal is not None:
-            if partial is not None:
-                partial.cancel.set()
-            self._partial = None
-        elif utterance is not None and not self.listener.paused and not self._answering():
-            heard_s = 0.0 if partial is None else len(partial.pcm) / SAMPLE_RATE
-            if utterance.seconds >= heard_s + PARTIAL_S:
-                self._partial = self._begin_recognition(utterance.pcm())
+    def _evidence(self) -> Evidence:
+        candidate, draft = self._candidate, self._draft
+        if candidate is None or candidate.text is None:
+            return Evidence()
+        return Evidence(candidate.said(), None if draft is None else draft.over)
 
-    def _begin_recognition(self, pcm: np.ndarray) -> Recognition:
-        """Have the recogniser hear `pcm`, all of which is there now; no turn waits for it yet."""
-        recognition = Recognition(pcm, self._now())
-        self._stages["recognise"].put(recognition)
+    def _follow_words(self, utterance) -> None:
+        """Go over what has been said so far whenever the recogniser is free and there is enough of it that is new."""
+        latest = self._latest
+        if self.listener.paused or self._answering() or (latest is not None and not latest.done):
+            return
+        if utterance.seconds >= (0.0 if latest is None else len(latest.pcm) / SAMPLE_RATE) + PARTIAL_S:
+            self._begin_recognition(utterance)
+
+    def _begin_recognition(self, utterance: Utterance, pcm: np.ndarray | None = None) -> Recognition:
+        """Have the recogniser hear all that there is of an utterance now (or `pcm`), instead of what it hears of it."""
+        recognition = Recognition(utterance.pcm() if pcm is None else pcm, self._now(), tuple(utterance.segments))
+        latest, self._latest = self._latest, recognition
+        if latest is not None:
+            latest.cancel.set()
+            recognition.follow(latest)
+        self._stages["recognise"].put(self._recognise, recognition)
         return recognition
 
-    def _drop_speculation(self) -> None:
-        if self._speculation is not None:
-            self._speculation.cancel.set()
-            self._speculation = None
+    def _forget(self, keep_running: bool = False) -> None:
+        """What has been recognised so far is not part of what comes next."""
+        if self._latest is not None and not keep_running:
+            self._latest.cancel.set()
+        self._latest = self._candidate = None
+        self._drop_draft()
+
+    def _drop_draft(self) -> None:
+        with self._lock:
+            draft, self._draft = self._draft, None
+        if draft is not None:
+            draft.cancel.set()
 
     def _commit(self) -> None:
-        """The speaker has finished: open a turn with the speculation, or with a recognition of what was not cut off."""
+        """The speaker has finished: open a turn with the candidate, or with a recognition of what was not cut off."""
         now = self._now()
         utterance = self.listener.finished
         turn = Turn(self._turns, utterance)
@@ -229,22 +269,18 @@ class Chain:
             "speech_end": utterance.speech_end_ns,
             "endpoint": now,
         }
-        recognition, self._speculation = self._speculation, None
-        turn.speculated = recognition is not None
-        fresh = recognition is None
-        if fresh:
-            recognition = Recognition(utterance.pcm(), now)
-        turn.cancel = recognition.cancel
+        turn.speculated = self._candidate is not None
+        recognition = self._candidate or self._begin_recognition(utterance)
+        turn.recognition = recognition
         turn.times["audio_ready"] = recognition.audio_ready_ns
+        self._latest = self._candidate = None
         self._tell_board(turn_open=True)
         with self._lock:
             self._turn = turn
             recognition.turn = turn
-            done = recognition.text is not None or recognition.error is not None
-        if fresh:
-            self._stages["recognise"].put(recognition)
-        elif done:
-            self._recognised(recognition)
+            done = recognition.done
+        if done:
+            self._answer(turn)
 
     def _answering(self) -> bool:
         turn = self._turn
@@ -256,127 +292,168 @@ class Chain:
             return
         turn = self._turn
         if turn.withdraw():
-            self.listener.take_back(turn.utterance)
-            self._turns -= 1
+            if turn.utterance is not None:
+                self.listener.take_back(turn.utterance)
+                self._turns -= 1
             self._close(turn)
         else:
             turn.barged_in = True
-            turn.cancel.set()
+            turn.call_off()
 
     # ---- recognise -------------------------------------------------------------------------------------------------
 
     def _recognise(self, recognition: Recognition) -> None:
-        text = words(self._recogniser.transcribe(recognition.pcm, cancel=recognition.cancel).text)
-        final_ns = self._now()
+        found = self._recogniser.transcribe(recognition.pcm, cancel=recognition.cancel, guess=recognition.guess)
+        final_ns, text = self._now(), words(found.text)
         with self._lock:
-            recognition.text, recognition.final_ns = text, final_ns
-            committed = recognition.turn is not None
-        self._watcher.partial(text)
-        if committed:
-            self._recognised(recognition)
+            recognition.tokens = tuple(found.tokens)
+            recognition.final_ns, recognition.text = final_ns, text
+            turn = recognition.turn
+        self._watcher.partial(recognition.said())
+        if turn is not None:
+            self._answer(turn)
+        elif recognition is self._candidate:
+            self._draft_for(recognition.said())
+            if recognition is not self._candidate and recognition.turn is None:
+                self._drop_draft()  # speech resumed in between
+        else:
+            self._stages["think"].put(self._foresee, recognition)
+
+    def _foresee(self, recognition: Recognition) -> None:
+        if self._draft is None and not recognition.cancel.is_set:
+            self._thinker.foresee(recognition.said(stable(recognition.earlier, recognition.text)), recognition.cancel)
 
     def _recognition_failed(self, recognition: Recognition, error: Exception) -> None:
         with self._lock:
             recognition.error = error
-            committed = recognition.turn is not None
-        if committed:
-            self._recognised(recognition)
+            turn = recognition.turn
+        if turn is not None:
+            self._answer(turn)
 
-    def _recognised(self, recognition: Recognition) -> None:
+    def _answer(self, turn: Turn) -> None:
         """A committed turn has its words; those of the pieces cut off before came first out of the same stage."""
-        turn = recognition.turn
-        parts = [*turn.utterance.segments, recognition]
-        error = next((part.error for part in parts if part.error is not None), None)
+        recognition = turn.recognition
+        error = next((part.error for part in (*recognition.before, recognition) if part.error is not None), None)
         if error is not None:
-            self._stage_failed(turn, error)
+            self._turn_failed(turn, error)
             return
-        turn.transcript = " ".join(part.text for part in parts if part.text)
+        turn.transcript = recognition.said()
         turn.times["asr_final"] = recognition.final_ns
         if not turn.transcript:
+            self._drop_draft()
             self._close(turn)
             return
         self._watcher.heard(turn)
-        turn.at("think")
-        self._stages["think"].put(turn)
+        self._play(turn, self._draft_for(turn.transcript))
 
-    # ---- think -----------------------------------------------------------------------------------------------------
+    # ---- think and speak -------------------------------------------------------------------------------------------
 
-    def _think(self, turn: Turn) -> None:
+    def _draft_for(self, text: str) -> Draft:
+        """The draft that answers `text`: the present one if it does, else a new one."""
+        with self._lock:
+            draft = self._draft
+            if draft is not None and draft.words == text and draft.error is None and not draft.cancel.is_set:
+                return draft
+            if draft is not None:
+                draft.cancel.set()
+            draft = self._draft = Draft(text)
+        if text:
+            self._stages["think"].put(self._think, draft)
+            self._stages["speak"].put(self._speak, draft)
+        return draft
+
+    def _think(self, draft: Draft) -> None:
+        if self._endpoint.wants_evidence:
+            draft.over = self._thinker.over(draft.words, draft.cancel)
         cutter = PhraseCutter()
-        self._stages["speak"].put(turn)
-        try:
-            for text in self._thinker.answer(turn.transcript, turn.cancel):
-                self._stamp(turn, "llm_first_token")
-                turn.progress = time.monotonic()
-                turn.reply += text
+        for text in self._thinker.answer(draft.words, draft.cancel):
+            self._stamp(draft, "llm_first_token")
+            draft.progress = time.monotonic()
+            draft.reply += text
+            if (turn := self._turn) is not None and turn.draft is draft:
                 self._watcher.replying(turn)
-                self._say(turn, cutter.feed(text))
-            self._say(turn, cutter.end())
-        finally:
-            turn.phrases.put(None)
-            if turn.reply.strip() and not turn.withdrawn:
-                self._thinker.remember(turn.transcript, turn.reply.strip())
-        self._thinker.prepare(self._stopping)
+            if self._say(draft, cutter.feed(text)):
+                draft.wait()
+        self._say(draft, cutter.end())
+        draft.phrases.put(None)
 
-    def _say(self, turn: Turn, phrases: list[str]) -> None:
+    def _say(self, draft: Draft, phrases: list[str]) -> bool:
         for phrase in phrases:
-            self._stamp(turn, "phrase")
-            turn.phrases.put(phrase)
+            self._stamp(draft, "phrase")
+            draft.phrases.put(phrase)
+        return bool(phrases)
 
-    # ---- speak -----------------------------------------------------------------------------------------------------
+    def _speak(self, draft: Draft) -> None:
+        joiner = Joiner(self._voice.rate)
+        while (phrase := draft.next(draft.phrases)) is not None:
+            draft.at("speak")
+            for chunk in self._voice.speak(phrase, cancel=draft.cancel):
+                self._stamp(draft, "tts_first_audio")
+                if len(sound := joiner(chunk)):
+                    self._stamp(draft, "reply_ready")
+                    draft.sound.put(Sound(sound, phrase))
+            draft.sound.put(Sound(joiner.end(phrase), phrase, last=True))
+            draft.at("think")
+        draft.sound.put(None)
 
-    def _speak(self, turn: Turn) -> None:
-        try:
-            self._speak_phrases(turn)
-            if turn.board_reply is None:
-                raise VoxpathError("the reply had no sound")
-            turn.board_reply.finish()
-            turn.at("play")
-            self._play_out(turn)
-        except Cancelled:
-            pass
-        except Exception as error:
-            self._stage_failed(turn, error)
+    def _draft_failed(self, draft, error: Exception) -> None:
+        """Whoever waits for the draft finds the error at the end of its queues; nobody may."""
+        if isinstance(draft, Draft):
+            draft.error = draft.error or error
+            draft.phrases.put(None)
+            draft.sound.put(None)
+
+    # ---- play ------------------------------------------------------------------------------------------------------
+
+    def _play(self, turn: Turn, draft: Draft) -> None:
+        with self._lock:
+            turn.draft = draft
+            if self._draft is draft:
+                self._draft = None
+        if turn.cancel.is_set:
+            draft.cancel.set()
+        draft.go.set()
+        self._stages["play"].put(self._play_turn, turn)
+
+    def _play_turn(self, turn: Turn) -> None:
+        while not turn.closed:
+            draft = turn.draft
+            try:
+                self._play_draft(turn, draft)
+                break
+            except Cancelled:
+                if turn.cancel.is_set or draft is turn.draft:
+                    break
+            except Exception as error:
+                self._turn_failed(turn, error)
         self._silence(turn)
         self._close(turn)
 
-    def _speak_phrases(self, turn: Turn) -> None:
-        trim = LeadTrimmer(self._voice.rate)
-        while (phrase := self._next_phrase(turn)) is not None:
-            turn.at("speak")
-            for chunk in self._voice.speak(phrase, cancel=turn.cancel):
-                self._stamp(turn, "tts_first_audio")
-                chunk = trim(chunk)
-                if len(chunk):
-                    self._write(turn, chunk)
-            if turn.first_phrase_samples is None and turn.pcm:
-                turn.first_phrase_samples = turn.samples
-            turn.at("think")
+    def _play_draft(self, turn: Turn, draft: Draft) -> None:
+        while (sound := draft.next(draft.sound)) is not None:
+            self._write(turn, sound.pcm)
+            if sound.last:
+                turn.spans.append((sound.phrase, turn.samples))
+                turn.first_phrase_samples = turn.first_phrase_samples or turn.samples
+        if turn.board_reply is None:
+            raise VoxpathError("the reply had no sound")
+        turn.board_reply.finish()
+        turn.playing = True
+        self._play_out(turn)
 
-    @staticmethod
-    def _next_phrase(turn: Turn) -> str | None:
-        while not turn.cancel.is_set:
-            try:
-                return turn.phrases.get(timeout=0.02)
-            except queue.Empty:
-                continue
-        raise Cancelled
-
-    def _write(self, turn: Turn, chunk: np.ndarray) -> None:
-        """Hand a chunk to the board in pieces, never more than AHEAD_S before it is heard."""
+    def _write(self, turn: Turn, pcm: np.ndarray) -> None:
+        """Hand sound to the board in pieces, never more than AHEAD_S before it is heard."""
         rate = self._voice.rate
         if turn.board_reply is None:
-            self._stamp(turn, "reply_ready")
             if not turn.begin():
                 raise Cancelled
             turn.rate = rate
             turn.board_reply = self._board.start_reply(rate)
-        for start in range(0, len(chunk), int(PIECE_S * rate)):
-            piece = chunk[start : start + int(PIECE_S * rate)]
+        for start in range(0, len(pcm), int(PIECE_S * rate)):
+            piece = pcm[start : start + int(PIECE_S * rate)]
             while turn.board_reply.buffered() > AHEAD_S * rate:
                 self._wait(turn, PIECE_S / 4)
-            if turn.cancel.is_set:
-                raise Cancelled
+            turn.cancel.check()
             turn.board_reply.write(piece)
             if "handed_to_board" not in turn.times:
                 self._stamp(turn, "handed_to_board")
@@ -395,8 +472,7 @@ class Chain:
 
     @staticmethod
     def _wait(turn: Turn, seconds: float) -> None:
-        if turn.cancel.is_set:
-            raise Cancelled
+        turn.cancel.check()
         turn.progress = time.monotonic()
         time.sleep(seconds)
 
@@ -421,24 +497,43 @@ class Chain:
         """Board time of this moment: everything received was before it, everything done now comes after."""
         return self._board.time()[0]
 
-    def _stamp(self, turn: Turn, moment: str) -> None:
-        if moment not in turn.times:
-            turn.times[moment] = self._now()
+    def _stamp(self, what: Turn | Draft, moment: str) -> None:
+        if moment not in what.times:
+            what.times[moment] = self._now()
 
-    def _stage_failed(self, turn: Turn, error: Exception) -> None:
+    def _turn_failed(self, turn: Turn, error: Exception) -> None:
         if isinstance(error, Cancelled):
             self._close(turn)
         else:
             self._fail(turn, str(error).strip() or type(error).__name__)
 
     def _fail(self, turn: Turn, why: str) -> None:
-        """End the turn with an error that the user is told of; the chain goes on listening."""
+        """Tell the user that the turn has failed: in a sentence, and aloud unless a reply or the voice has begun. The
+        chain goes on listening."""
         if turn.cancel.is_set or turn.closed:
             return
-        turn.error = why
-        turn.cancel.set()
+        again, turn.error = turn.error is not None, turn.error or why
         self._watcher.failed(turn, f"Turn {turn.number} ended: {why.rstrip('.')}.")
-        self._close(turn)
+        if again or turn.begun or turn.step in ("speak", "play"):
+            turn.call_off()
+            self._close(turn)
+            return
+        waiting = turn.draft
+        apology = self._said(APOLOGY)
+        if waiting is None:
+            self._play(turn, apology)
+        else:
+            turn.draft = apology
+            waiting.cancel.set()
+
+    def _said(self, text: str) -> Draft:
+        """A draft of words that need no thought."""
+        draft = Draft("", reply=text)
+        draft.go.set()
+        draft.phrases.put(text)
+        draft.phrases.put(None)
+        self._stages["speak"].put(self._speak, draft)
+        return draft
 
     def _close(self, turn: Turn) -> None:
         if not turn.close():
@@ -447,8 +542,20 @@ class Chain:
         if self._turn is turn:
             self._tell_board(turn_open=False)
             self._turn = None
-        if not turn.withdrawn:
+        if turn.withdrawn:
+            return
+        if turn.draft is not None:
+            turn.times |= {name: ns for name, ns in turn.draft.times.items() if name not in turn.times}
+        self._used_s += sum(work.cpu_s for work in (turn.recognition, turn.draft) if work is not None)
+        heard = turn.heard(turn.board_reply.played()) if turn.board_reply is not None else ""
+        if heard and turn.error is None:
+            self._stages["think"].put(self._remember, (turn.transcript, heard))
+        if turn.utterance is not None:
             self._on_turn(turn)
+
+    def _remember(self, exchange: tuple[str, str]) -> None:
+        self._thinker.remember(*exchange)
+        self._thinker.prepare(self._stopping)
 
     def _tell_board(self, *, turn_open: bool) -> None:
         """A board may care: while a turn is open it delivers every frame at once."""

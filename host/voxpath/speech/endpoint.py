@@ -5,28 +5,68 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from voxpath.errors import VoxpathError
+from voxpath.speech.complete import completeness
 
 SHORTEST_MS, LONGEST_MS = 50, 5000
+EXAMPLES = "fixed:MS or adaptive:MIN,MAX, for example fixed:200 or adaptive:180,800"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known in a pause: the words before it (None while they are being recognised), and the language model's
+    probability that they are all (None where it does not tell, or not yet)."""
+
+    text: str | None = None
+    over: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FixedSilence:
-    """The turn is over after `silence_ms` with no speech."""
+    """The turn is over after `longest_ms` with no speech."""
 
-    silence_ms: int
+    longest_ms: int
+    wants_evidence = False
 
     def __str__(self) -> str:
-        return f"fixed:{self.silence_ms}"
+        return f"fixed:{self.longest_ms}"
+
+    def silence_ms(self, evidence: Evidence) -> float:
+        return self.longest_ms
 
 
-def parse_endpoint(text: str) -> FixedSilence:
-    """`fixed:MS` -> FixedSilence. Raises VoxpathError for anything else."""
-    kind, _, value = text.partition(":")
-    if kind == "adaptive":
-        raise VoxpathError("This version has only the fixed endpoint; use --endpoint fixed:MS, for example fixed:200.")
-    if kind != "fixed" or not value.isascii() or not value.isdigit() or len(value) > 6:
-        raise VoxpathError(f"--endpoint {text} is not known; use fixed:MS, for example fixed:200.")
-    silence_ms = int(value)
-    if not SHORTEST_MS <= silence_ms <= LONGEST_MS:
-        raise VoxpathError(f"--endpoint fixed:MS takes {SHORTEST_MS} to {LONGEST_MS} ms of silence, not {silence_ms}.")
-    return FixedSilence(silence_ms)
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """The turn is over after `shortest_ms` where the words sound complete, later where they do not, and after
+    `longest_ms` in any case."""
+
+    shortest_ms: int
+    longest_ms: int
+    wants_evidence = True
+
+    def __str__(self) -> str:
+        return f"adaptive:{self.shortest_ms},{self.longest_ms}"
+
+    def silence_ms(self, evidence: Evidence) -> float:
+        """How much silence this pause must have, ms."""
+        if evidence.text is None:
+            return self.longest_ms
+        open_end = 1.0 - completeness(evidence.text, evidence.over)
+        return self.shortest_ms + (self.longest_ms - self.shortest_ms) * open_end
+
+
+def parse_endpoint(text: str) -> FixedSilence | Adaptive:
+    """`fixed:MS` or `adaptive:MIN,MAX`, in ms. Raises VoxpathError for anything else."""
+    kind, _, rest = text.partition(":")
+    values = rest.split(",")
+    wanted = {"fixed": 1, "adaptive": 2}.get(kind)
+    if len(values) != wanted or not all(one.isascii() and one.isdigit() and len(one) <= 6 for one in values):
+        raise VoxpathError(f"--endpoint {text} is not known; use {EXAMPLES}.")
+    numbers = [int(one) for one in values]
+    for number in numbers:
+        if not SHORTEST_MS <= number <= LONGEST_MS:
+            raise VoxpathError(f"--endpoint takes {SHORTEST_MS} to {LONGEST_MS} ms of silence, not {number}.")
+    if kind == "fixed":
+        return FixedSilence(*numbers)
+    if numbers[0] > numbers[1]:
+        raise VoxpathError(f"--endpoint {text}: the shortest silence is longer than the longest.")
+    return Adaptive(*numbers)

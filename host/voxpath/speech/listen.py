@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from voxpath.link.frame import FRAME_SAMPLES, SAMPLE_NS, SAMPLE_RATE
-from voxpath.speech.endpoint import FixedSilence
+from voxpath.link.tracker import missing_samples
 
 HOP_NS = FRAME_SAMPLES * SAMPLE_NS
 PREROLL_MS = 300  # what the recogniser hears from before the onset: soft consonants come before the loud vowel
-PAUSE_MS = 60  # from here a pause may be the end; shorter ones are stop consonants
+PAUSE_MS = 16  # from here a pause may be the end: what is begun for nothing in a stop consonant costs little
+RESUMED_MS = 12  # less speech than this in a pause is a click
 MIN_SPEECH_MS = 60  # less speech than this is a click or a knock
 LONGEST_S = 27.0  # the recogniser's window is 30 s; what is longer is recognised in pieces
 CUT_WITHIN_S = 3.0  # a piece ends at the quietest moment of its last seconds, so that few words are cut
@@ -71,18 +72,20 @@ class Listener:
     recogniser is in `cut_off`, int16; the utterance goes on with the rest.
 
     Silence runs from the end of the last frame with flag 0 (speech before hangover), or from OFFSET_NS where the
-    board has told it (`offset_at`): never from flag 2, which comes after the hangover.
+    board has told it (`offset_at`): never from flag 2, which comes after the hangover. How much of it ends the
+    utterance is `needed_ms`, which may be changed at any time.
     """
 
-    def __init__(self, endpoint: FixedSilence) -> None:
-        self.endpoint = endpoint
+    def __init__(self, needed_ms: float) -> None:
+        self.needed_ms = needed_ms
         self.utterance: Utterance | None = None
         self.finished: Utterance | None = None
         self.cut_off = np.zeros(0, np.int16)
         self.paused = False
         self.silence_ms = 0.0
+        self._blip: list = []  # frames of speech in a pause that may be a click
         self._preroll: deque = deque(maxlen=int(PREROLL_MS * 1e6 / HOP_NS))
-        self._sequence: int | None = None
+        self._previous = None  # the frame before
 
     @property
     def state(self) -> str:
@@ -90,20 +93,25 @@ class Listener:
             return "idle"
         return "maybe over" if self.paused else "listening"
 
-    def hear(self, frame) -> Signal | None:
-        """Take the next frame; late and repeated ones are ignored, lost ones become silence."""
+    def hear(self, frame, speech: bool | None = None) -> Signal | None:
+        """Take the next frame; late and repeated ones are ignored, lost ones become silence.
+
+        `speech` says whether the frame counts as the speaker's; by default the detector's flag does.
+        """
         lost = self._lost_before(frame)
         if lost < 0:
             return None
+        if speech is None:
+            speech = frame.speech or (frame.onset and self.utterance is None)
         if self.utterance is None:
             self._preroll.append(frame)
-            return self._begin(frame) if frame.speech or frame.onset else None
+            return self._begin(frame) if speech else None
         utterance = self.utterance
         if lost:
-            utterance.add(np.zeros(lost * FRAME_SAMPLES, np.int16))
-            utterance.concealed_frames += lost
+            utterance.add(np.zeros(lost, np.int16))
+            utterance.concealed_frames += -(-lost // FRAME_SAMPLES)
         utterance.add(frame.pcm[: frame.samples])
-        signal = self._follow(frame)
+        signal = self._follow(frame, speech)
         if signal is None and utterance.seconds >= LONGEST_S:
             return self._cut()
         return signal
@@ -132,19 +140,24 @@ class Listener:
         utterance.concealed_frames += earlier.concealed_frames
         utterance.segments = earlier.segments + utterance.segments
 
-    def _follow(self, frame) -> Signal | None:
+    def _follow(self, frame, speech: bool) -> Signal | None:
         """Count speech and silence of a frame that has been added to the utterance."""
         utterance = self.utterance
-        if frame.speech:
-            utterance.speech_ms += HOP_NS / 1e6
+        if speech:
+            self._blip.append(frame)
+        if speech and (not self.paused or len(self._blip) * HOP_NS >= RESUMED_MS * 1e6):
+            utterance.speech_ms += len(self._blip) * HOP_NS / 1e6
             utterance.speech_end_ns = frame.end_ns
+            self._blip.clear()
             self.silence_ms = 0.0
             if self.paused:
                 self.paused = False
                 return Signal.RESUMED
             return None
+        if not speech:
+            self._blip.clear()
         self.silence_ms = (frame.end_ns - utterance.speech_end_ns) / 1e6
-        if self.silence_ms >= self.endpoint.silence_ms:
+        if self.silence_ms >= self.needed_ms:
             return self._end()
         if not self.paused and self.silence_ms >= PAUSE_MS and utterance.speech_ms >= MIN_SPEECH_MS:
             self.paused = True
@@ -166,6 +179,7 @@ class Listener:
         self.utterance = Utterance(frame.capture_ns, frame.end_ns)
         self.paused = False
         self.silence_ms = 0.0
+        self._blip.clear()
         for earlier in self._preroll:
             self.utterance.add(earlier.pcm[: earlier.samples])
         self.utterance.speech_ms = HOP_NS / 1e6
@@ -181,12 +195,12 @@ class Listener:
         return Signal.ENDPOINT
 
     def _lost_before(self, frame) -> int:
-        """Frames missing before this one; -1 for one that is late or repeated."""
-        last, self._sequence = self._sequence, frame.sequence
-        if last is None:
+        """Samples missing before this frame; -1 for one that is late or repeated."""
+        before, self._previous = self._previous, frame
+        if before is None:
             return 0
-        step = (frame.sequence - last) & 0xFFFFFFFF
+        step = (frame.sequence - before.sequence) & 0xFFFFFFFF
         if step == 0 or step > 0xFFFFFFFF - MOST_CONCEALED:
-            self._sequence = last
+            self._previous = before
             return -1
-        return step - 1 if step <= MOST_CONCEALED else 0
+        return missing_samples(before, frame) if step - 1 <= MOST_CONCEALED else 0

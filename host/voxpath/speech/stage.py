@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,23 +21,25 @@ def be_nice() -> None:
 
 
 class Stage:
-    """Runs `work(item)` for each item put in, in order, on a thread of its own.
+    """Runs `work(item)` for each pair put in, in order, on a thread of its own.
 
     `failed(item, error)` is called when `work` raises. `replace()` gives up on a worker that hangs: a new thread takes
-    over with an empty queue, and the old one ends when its call returns.
+    over with an empty queue, and the old one ends when its call returns. `cpu_s` is the processor time of all the
+    work; an item that has a `cpu_s` of its own gets its share.
     """
 
-    def __init__(self, name: str, work: Callable[[Any], None], failed: Callable[[Any, Exception], None]) -> None:
-        self._name, self._work, self._failed = name, work, failed
+    def __init__(self, name: str, failed: Callable[[Any, Exception], None]) -> None:
+        self._name, self._failed = name, failed
         self._inbox: queue.SimpleQueue = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self.cpu_s = 0.0
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, args=(self._inbox,), name=self._name, daemon=True)
         self._thread.start()
 
-    def put(self, item: Any) -> None:
-        self._inbox.put(item)
+    def put(self, work: Callable[[Any], None], item: Any) -> None:
+        self._inbox.put((work, item))
 
     def replace(self) -> None:
         self.stop()
@@ -54,8 +57,15 @@ class Stage:
 
     def _run(self, inbox: queue.SimpleQueue) -> None:
         be_nice()
-        while (item := inbox.get()) is not None:
+        while (job := inbox.get()) is not None:
+            work, item = job
+            begun = time.thread_time()
             try:
-                self._work(item)
+                work(item)
             except Exception as error:  # whatever a model raises must end one turn, not the chain
                 self._failed(item, error)
+            finally:
+                spent = time.thread_time() - begun
+                self.cpu_s += spent
+                if hasattr(item, "cpu_s"):
+                    item.cpu_s += spent

@@ -11,13 +11,15 @@ REPLY_TOKENS = 60
 REPLY_SENTENCES = 2
 # A longer conversation is cut to its newest half at once: what follows a cut must be read again by the model.
 HISTORY_TURNS = 12
+HISTORY_TOKENS = 1200  # with the system prompt; a longer context answers later
 
 
 class Thinker:
     """Keeps the conversation and answers the next thing said.
 
-    The context already holds everything up to the place where the user's words go, so that an answer waits only for
-    those words (`prepare`). History is the last `HISTORY_TURNS` exchanges or fewer.
+    The context already holds everything up to the place where the user's words go (`prepare`), and while they are
+    spoken those that will stay (`foresee`), so that an answer waits only for the last of them. History is the last
+    `HISTORY_TURNS` exchanges or fewer, of at most `HISTORY_TOKENS` tokens.
     """
 
     def __init__(self, language, system: str = DEFAULT_SYSTEM) -> None:
@@ -29,6 +31,16 @@ class Thinker:
     def prepare(self, cancel: Cancel | None = None) -> None:
         """Read the system prompt and the history into the context: called while nothing waits for an answer."""
         self._hold(self._prefix(), cancel)
+
+    def foresee(self, text: str, cancel: Cancel | None = None) -> None:
+        """Read the first of the user's words while the rest is spoken."""
+        self._hold([*self._prefix(), *self._language.tokenizer.encode(text)], cancel)
+
+    def over(self, text: str, cancel: Cancel) -> float:
+        """The model's probability that `text` is all that the user says, 0 to 1. May raise Cancelled."""
+        chat = self._language.tokenizer
+        self._hold([*self._prefix(), *chat.encode(text)], cancel)
+        return self._context.probability(chat.close_turn()[0], cancel)
 
     def answer(self, text: str, cancel: Cancel) -> Iterator[str]:
         """Write the reply to `text`: pieces of text as they come, at most two sentences. May raise Cancelled."""
@@ -52,10 +64,10 @@ class Thinker:
                 break
 
     def remember(self, text: str, reply: str) -> None:
-        """Keep an exchange; the oldest go when there are too many."""
+        """Keep an exchange, as it was heard; the oldest go when there are too many. Without `text`, only the reply."""
         self._history.append((text, reply))
-        if len(self._history) > HISTORY_TURNS:
-            del self._history[: -HISTORY_TURNS // 2]
+        if len(self._history) > HISTORY_TURNS or len(self._prefix()) > HISTORY_TOKENS:
+            del self._history[: (len(self._history) + 1) // 2]
 
     def renew(self) -> None:
         """Start over with a fresh context, history kept: after a run that hangs."""
@@ -66,7 +78,7 @@ class Thinker:
         chat = self._language.tokenizer
         tokens = [*chat.start(), *(chat.turn("system", self._system) if self._system else [])]
         for said, reply in self._history:
-            tokens += [*chat.turn("user", said), *chat.turn("assistant", reply)]
+            tokens += [*(chat.turn("user", said) if said else []), *chat.turn("assistant", reply)]
         return [*tokens, *chat.open_turn("user")]
 
     def _hold(self, tokens: list[int], cancel: Cancel | None = None) -> None:

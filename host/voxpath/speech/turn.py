@@ -1,8 +1,7 @@
-"""One thing said and what comes of it, from the recogniser's first run over it to the last sample of the reply."""
+"""One thing said and what came of it, from the first word to the last sample of the reply."""
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from dataclasses import dataclass, field
@@ -11,30 +10,36 @@ from typing import Any
 import numpy as np
 
 from voxpath.engines.cancel import Cancel
+from voxpath.speech.draft import Draft
 from voxpath.speech.listen import Utterance
+from voxpath.speech.recognise import Recognition
 
 
 @dataclass(eq=False, slots=True)
 class Turn:
-    """One thing said and what came of it. `times` are board ns; see docs/timing.md for each."""
+    """One thing said and what came of it. `times` are board ns; see docs/timing.md for each.
+
+    A turn without an utterance is something that Voxpath says by itself.
+    """
 
     number: int
-    utterance: Utterance
+    utterance: Utterance | None
     cancel: Cancel = field(default_factory=Cancel)
+    recognition: Recognition | None = None
+    draft: Draft | None = None
     times: dict[str, int] = field(default_factory=dict)
     transcript: str = ""
-    reply: str = ""
     speculated: bool = False
     barged_in: bool = False
     error: str | None = None
-    step: str = "recognise"
     progress: float = field(default_factory=time.monotonic)
     committed: float = field(default_factory=time.monotonic)
-    phrases: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
     rate: int = 0
     pcm: list[np.ndarray] = field(default_factory=list)
+    spans: list[tuple[str, int]] = field(default_factory=list)  # phrases, and the sample where each ends
     first_phrase_samples: int | None = None
     begun: bool = False
+    playing: bool = False  # everything has been handed to the board
     closed: bool = False
     withdrawn: bool = False
     silenced: bool = False
@@ -47,9 +52,37 @@ class Turn:
     def samples(self) -> int:
         return sum(len(piece) for piece in self.pcm)
 
-    def at(self, step: str) -> None:
-        self.step = step
-        self.progress = time.monotonic()
+    @property
+    def reply(self) -> str:
+        return self.draft.reply if self.draft is not None else ""
+
+    @property
+    def step(self) -> str:
+        """What is being waited for: "recognise", "think", "speak" or "play"."""
+        if self.playing:
+            return "play"
+        return self.draft.step if self.draft is not None else "recognise"
+
+    @property
+    def moved(self) -> float:
+        """When something last went on, `time.monotonic`."""
+        return max(self.progress, self.committed, self.draft.progress if self.draft is not None else 0.0)
+
+    def heard(self, samples: int) -> str:
+        """The words of the reply that the first `samples` of its sound hold; within a phrase by their letters."""
+        text, start = [], 0
+        for phrase, end in self.spans:
+            if end <= samples:
+                text.append(phrase)
+            elif start < samples:
+                part, letters, told = (samples - start) / (end - start), len(phrase), 0
+                for word in phrase.split():
+                    told += len(word) + 1
+                    if told > part * letters:
+                        break
+                    text.append(word)
+            start = end
+        return " ".join(text)
 
     def begin(self) -> bool:
         """The reply is about to be heard; False when the turn has been called off."""
@@ -57,33 +90,24 @@ class Turn:
             self.begun = not self.cancel.is_set
             return self.begun
 
+    def call_off(self) -> None:
+        """Stop everything that is being made or played for this turn."""
+        self.cancel.set()
+        for work in (self.recognition, self.draft):
+            if work is not None:
+                work.cancel.set()
+
     def withdraw(self) -> bool:
         """Call the turn off as if it had not been committed; False when its reply has begun."""
         with self._lock:
             if self.begun or self.closed:
                 return False
             self.withdrawn = True
-            self.cancel.set()
-            return True
+        self.call_off()
+        return True
 
     def close(self) -> bool:
         """True for the first caller only."""
         with self._lock:
             first, self.closed = not self.closed, True
             return first
-
-
-@dataclass(eq=False, slots=True)
-class Recognition:
-    """One run of the recogniser: over the sound so far (a speculation), or over a finished utterance.
-
-    `turn` is set once the turn that this recognition belongs to is committed.
-    """
-
-    pcm: np.ndarray
-    audio_ready_ns: int
-    cancel: Cancel = field(default_factory=Cancel)
-    turn: Turn | None = None
-    text: str | None = None
-    final_ns: int = 0
-    error: Exception | None = None

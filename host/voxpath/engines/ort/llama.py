@@ -157,6 +157,12 @@ class Context:
         rows = rows - rows.max(1, keepdims=True)
         return (rows - np.log(np.exp(rows).sum(1, keepdims=True)))[np.arange(len(tokens)), tokens]
 
+    def probability(self, token: int, cancel: Cancel | None = None) -> float:
+        """How probable `token` is to come next, 0 to 1. Raises Cancelled."""
+        self._compute(cancel)
+        logits = self._logits - self._logits.max()
+        return float(np.exp(logits[token]) / np.exp(logits).sum())
+
     def _choose(self, reply: list[int]) -> int:
         """The likeliest token that does not make the reply say REPEATED_TOKENS in a row for the second time."""
         logits = self._logits

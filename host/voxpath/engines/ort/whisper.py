@@ -1,5 +1,6 @@
 """Speech to text with Whisper."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,19 +68,28 @@ class Recogniser:
         self._never[d.suppress] = -np.inf
         self._never_first = self._never.copy()
         self._never_first[d.suppress_first] = -np.inf
-        self._decode(np.zeros(RATE, np.float32), [], None)
+        self._decode(np.zeros(RATE, np.float32), [], [], None)
 
-    def transcribe(self, pcm: np.ndarray, prompt: str | None = None, cancel: Cancel | None = None) -> Transcript:
+    def transcribe(
+        self,
+        pcm: np.ndarray,
+        prompt: str | None = None,
+        cancel: Cancel | None = None,
+        guess: Sequence[int] = (),
+    ) -> Transcript:
         """What is said in `pcm` [n] (int16, or float within +-1).
 
-        `prompt` is text that came before, for names and style. Silence and noise give an empty transcript. Raises
-        Cancelled.
+        `prompt` is text that came before, for names and style. `guess` are tokens that the transcript may begin with,
+        such as those of a shorter part of the sound: as many as are right cost one step of the decoder together, and
+        what is heard does not depend on them. Silence and noise give an empty transcript. Raises Cancelled.
         """
         samples = pcm.astype(np.float32) / 32768 if pcm.dtype == np.int16 else np.asarray(pcm, np.float32)
         previous = self._previous(prompt)
         pieces, start = [], 0
-        for end in _cuts(samples, int(self.description.max_frames * HOP - SILENCE_AFTER_S * RATE)):
-            pieces.append(self._piece(samples[start:end], start / RATE, previous, cancel))
+        ends = _cuts(samples, int(self.description.max_frames * HOP - SILENCE_AFTER_S * RATE))
+        for end in ends:
+            told = guess if len(ends) == 1 else ()
+            pieces.append(self._piece(samples[start:end], start / RATE, previous, told, cancel))
             start = end
         spoken = [piece for piece in pieces if piece.text]
         if len(spoken) < 2:
@@ -99,11 +109,13 @@ class Recogniser:
         ids = self.tokenizer.encode(" " + prompt.strip(), add_special_tokens=False).ids
         return [self.description.previous, *ids[-(self.description.max_tokens // 2 - 1) :]]
 
-    def _piece(self, samples: np.ndarray, offset: float, previous: list[int], cancel: Cancel | None) -> Transcript:
+    def _piece(
+        self, samples: np.ndarray, offset: float, previous: list[int], guess: Sequence[int], cancel: Cancel | None
+    ) -> Transcript:
         active = _active(samples)
         if active is None:
             return Transcript()
-        tokens, logprob, no_speech = self._decode(samples, previous, cancel)
+        tokens, logprob, no_speech = self._decode(samples, previous, guess, cancel)
         text = self.tokenizer.decode(tokens).strip()
         if not text or logprob < (DOUBTFUL_LOGPROB if no_speech > NO_SPEECH else HOPELESS_LOGPROB):
             return Transcript(logprob=logprob, no_speech=no_speech)
@@ -117,20 +129,23 @@ class Recogniser:
         return session.run(self._encoder, {"mel": log_mel(samples, frames, d.mel_bins)}, cancel)
 
     def _decode(
-        self, samples: np.ndarray, previous: list[int], cancel: Cancel | None
+        self, samples: np.ndarray, previous: list[int], guess: Sequence[int], cancel: Cancel | None
     ) -> tuple[list[int], float, float]:
         """The likeliest next token, again and again. Returns tokens, mean log probability, probability of no speech."""
         d = self.description
         audio = self._hear(samples, cancel)
-        past = self._nothing_written()
         limit = int(TOKENS_PER_SECOND * len(samples) / RATE) + SPARE_TOKENS
-        # Whisper says whether there is speech where the transcript starts: at the token that follows `previous`.
         ids = [*previous, *d.prompt]
-        logits, past = self._step(ids, 0, [len(previous), len(ids) - 1], audio, past, cancel)
+        first = len(ids)
+        guess = list(guess)[: max(0, min(d.max_tokens - first - 1, limit))]
+        # Whisper says whether there is speech where the transcript starts: at the token that follows `previous`.
+        rows = [len(previous), *range(first - 1, first + len(guess))]
+        logits, past = self._step([*ids, *guess], 0, rows, audio, self._nothing_written(), cancel)
         no_speech = float(np.exp(_log_softmax(logits[0])[d.no_speech]))
+        logits = logits[1:]  # of the next token, and of those after it should the guess be right
         tokens, logprobs, never = [], [], self._never_first
-        for place in range(len(ids), min(d.max_tokens, len(ids) + limit)):
-            scores = _log_softmax(logits[-1] + never)
+        for place in range(first, min(d.max_tokens, first + limit)):
+            scores = _log_softmax(logits[0] + never)
             token, never = int(scores.argmax()), self._never
             logprobs.append(float(scores[token]))
             if token == d.end:
@@ -139,6 +154,11 @@ class Recogniser:
             if kept := _repeats(tokens):
                 tokens = tokens[:kept]
                 break
+            if guess[:1] == [token]:
+                guess, logits = guess[1:], logits[1:]
+                continue
+            if guess:  # wrong from here on
+                guess, past = [], {name: value[:, :, :place] for name, value in past.items()}
             logits, past = self._step([token], place, [0], audio, past, cancel)
         return tokens, float(np.mean(logprobs)), no_speech
 
