@@ -113,6 +113,13 @@ class Board {
     top_->free_run = speed != Speed::idle_skip;  // the reference stops no module's clock
   }
 
+  // The microphone also hears the loudspeaker: the DAC sample `delay` > 0 ticks ago times `gain`; 0 is silence.
+  void echo(double gain, uint64_t delay) {
+    Access access(*this);
+    echo_gain_ = gain;
+    echo_delay_ = delay;
+  }
+
   void misbehave(Answer on_write, Answer on_read) {
     Access access(*this);
     top_->on_write = static_cast<uint8_t>(on_write);
@@ -277,9 +284,17 @@ class Board {
     irq_changed_.notify_all();
   }
 
+  // What the microphone hears in this tick.
+  int16_t hear() {
+    int16_t source = source_at_ < source_.size() ? source_[source_at_++] : 0;
+    if (echo_gain_ == 0 || !dac_.holds(ticks_ - echo_delay_)) return source;  // a tick before 0 wraps, and is not held
+    long sum = source + std::lrint(echo_gain_ * dac_.at(ticks_ - echo_delay_));
+    return static_cast<int16_t>(std::clamp<long>(sum, INT16_MIN, INT16_MAX));
+  }
+
   // One 48 kHz sample in, one out.
   void tick() {
-    int16_t sample = source_at_ < source_.size() ? source_[source_at_++] : 0;
+    int16_t sample = hear();
     dac_seen_ = false;
     top_->sample = static_cast<uint16_t>(sample);
     top_->sample_valid = 1;
@@ -382,6 +397,8 @@ class Board {
 
   std::vector<int16_t> source_;
   size_t source_at_ = 0;
+  double echo_gain_ = 0;
+  uint64_t echo_delay_ = 1;  // ticks
   History<int16_t> dac_;
   int16_t dac_sample_ = 0;
   bool dac_seen_ = false;
@@ -411,6 +428,7 @@ void vb_destroy(Board* board) { delete board; }
 uint8_t* vb_memory(Board* board) { return board->memory(); }
 uint32_t vb_memory_bytes() { return kMemoryBytes; }
 void vb_configure(Board* board, uint32_t speed) { board->configure(static_cast<Speed>(speed)); }
+void vb_echo(Board* board, double gain, uint64_t delay) { board->echo(gain, delay); }
 void vb_misbehave(Board* board, uint32_t on_write, uint32_t on_read) {
   board->misbehave(static_cast<Answer>(on_write), static_cast<Answer>(on_read));
 }

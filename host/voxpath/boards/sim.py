@@ -1,7 +1,8 @@
 """The Verilated board: the RTL itself, cycle by cycle, inside this process.
 
 It runs in a thread of its own against the wall clock, so that what is measured on it holds for hardware. Its microphone
-hears what `play_source` is given, and silence otherwise; its loudspeaker is `dac_pcm`.
+hears what `play_source` is given, and silence otherwise; its loudspeaker is `dac_pcm`, and the microphone hears that too
+if there is an echo.
 """
 
 import atexit
@@ -51,6 +52,9 @@ class SimBoard:
     `speed` chooses which clock cycles are run ("cycle", "slow", "skip"); what comes out is the same. `throttle` < 1
     makes the board too slow on purpose. `capture_slots` is the size of its
     capture ring, a power of two up to 256. `progress` gets the lines of a build.
+
+    `echo_db` is the level of the loudspeaker in the microphone, -100 to 20 dB, after `echo_delay_ms` in the air, from a
+    tick (1/48 ms) to a second: that sample of the DAC is added to that of the source, and the sum saturates.
     """
 
     name = "sim"
@@ -62,14 +66,21 @@ class SimBoard:
         speed: str = "skip",
         throttle: float = 1.0,
         capture_slots: int = 256,
+        echo_db: float | None = None,
+        echo_delay_ms: float = 5.0,
         progress: Callable[[str], None] | None = None,
     ):
         if not 0 <= pace < math.inf or not 0 < throttle <= 1:
             raise BoardError("The simulated board's pace is 0 or more, its throttle above 0 and up to 1.")
+        if echo_db is not None and not -100 <= echo_db <= 20:
+            raise BoardError(f"The simulated board's echo is -100 to 20 dB, not {echo_db}.")
+        if not 1000 / TICK_RATE <= echo_delay_ms <= 1000:
+            raise BoardError(f"The simulated board's echo comes after 1/48 (a tick) to 1000 ms, not {echo_delay_ms}.")
         self._pace = pace
         self._speed = speed
         self._throttle = throttle
         self._capture_slots = capture_slots
+        self._echo = None if echo_db is None else (10 ** (echo_db / 20), round(echo_delay_ms * TICK_RATE / 1000))
         self._progress = progress
         self._model: Model | None = None
         self._service: Service | None = None
@@ -82,6 +93,8 @@ class SimBoard:
         if self._model and not self._closed:
             raise BoardError("The simulated board is open already.")
         model = Model(sim_build.library(self._progress, self._capture_slots), self._speed)
+        if self._echo:
+            model.echo(*self._echo)
         memory = memoryview(model.memory)
         self.registers = Registers(model.read, model.write)
         service = Service(

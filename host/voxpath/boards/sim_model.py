@@ -37,6 +37,7 @@ _SIGNATURES = {
     "vb_memory": (ctypes.c_void_p, [ctypes.c_void_p]),
     "vb_memory_bytes": (ctypes.c_uint32, []),
     "vb_configure": (None, [ctypes.c_void_p, ctypes.c_uint32]),
+    "vb_echo": (None, [ctypes.c_void_p, ctypes.c_double, ctypes.c_uint64]),
     "vb_misbehave": (None, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]),
     "vb_write": (None, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]),
     "vb_read": (ctypes.c_uint32, [ctypes.c_void_p, ctypes.c_uint32]),
@@ -97,6 +98,10 @@ class Model:
     def write(self, offset: int, value: int):
         """Likewise."""
         self._library.vb_write(self._board, offset, value)
+
+    def echo(self, gain: float, ticks: int):
+        """From now on the ADC also hears what left the DAC `ticks` >= 1 ago, times `gain`, rounded; the sum saturates."""
+        self._library.vb_echo(self._board, gain, ticks)
 
     def misbehave(self, on_write: str = "okay", on_read: str = "okay"):
         """From now on memory answers with an "error", with "silence", or "okay" again."""
