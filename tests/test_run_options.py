@@ -32,7 +32,7 @@ def refused(capsys, *arguments):
         (["--address", "10.0.0.1"], "has no address"),
         (["--engine", "cuda"], "only the cpu engine"),
         (["--engine", "abacus"], "no engine called abacus"),
-        (["--endpoint", "adaptive:100,600"], "only the fixed endpoint"),
+        (["--endpoint", "adaptive:600,100"], "longer than the longest"),
         (["--endpoint", "soon"], "fixed:MS"),
         (["--source", "mic"], "no microphone"),
         (["--sink", "speaker"], "no loudspeaker"),

@@ -52,12 +52,17 @@ def parser() -> Parser:
     options.add_argument(
         "--system", metavar="TEXT|@FILE", default=DEFAULT_SYSTEM, help="what the language model is told"
     )
-    options.add_argument("--endpoint", default="fixed:200", help="fixed:MS of silence end a turn (default fixed:200)")
+    options.add_argument(
+        "--endpoint",
+        default="adaptive:180,800",
+        help="silence that ends a turn, in ms: adaptive:MIN,MAX by how complete the words are (default adaptive:180,800), "
+        "or fixed:MS",
+    )
     options.add_argument(
         "--no-speculation",
         dest="speculate",
         action="store_false",
-        help="recognise only after the endpoint, not from the first pause",
+        help="recognise and answer only after the endpoint, not from the first pause",
     )
     options.add_argument(
         "--report", metavar="DIR", help="write summary.json, turns.jsonl and the sound of each turn here"

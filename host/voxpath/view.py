@@ -92,7 +92,8 @@ class View(Watcher):
     def sounding(self, turn: Turn, ns: int) -> None:
         # By the detector's end of speech; the record, which has the label's, says it again at the end.
         self._thinking = False
-        self._response = f"{(ns - turn.times['speech_end']) / 1e6:.0f} ms"
+        if "speech_end" in turn.times:
+            self._response = f"{(ns - turn.times['speech_end']) / 1e6:.0f} ms"
 
     def failed(self, turn: Turn, sentence: str) -> None:
         self._thinking = False

@@ -28,7 +28,7 @@ def features(text: str, over: float | None) -> tuple[float, ...]:
     open_word = bare in OPEN_WORDS and not (last.endswith("?") and bare in QUESTION_ENDS)
     logit = 0.0
     if over is not None:
-        sure = min(max(over, 1e-5), 1 - 1e-5)
+        sure = min(max(over, 0.02), 0.98)
         logit = math.log(sure / (1 - sure))
     return (
         1.0,
@@ -41,7 +41,10 @@ def features(text: str, over: float | None) -> tuple[float, ...]:
     )
 
 
-WEIGHTS = (1.5, 1.5, -3.0, -2.0, -3.0, 0.5, 0.4)
+# Set by hand, so that what reads as a sentence waits little longer than the shortest silence. Text tells no more: over
+# 135 ends and 46 inner pauses of recorded prompts, half of them after a whole sentence, weights fitted to these very
+# features separate the two with an area under the curve of 0.67 (cross-validated).
+WEIGHTS = (3.5, 1.0, -4.0, -2.0, -5.0, 0.5, 0.3)
 
 
 def completeness(text: str, over: float | None) -> float:
