@@ -28,7 +28,7 @@ def noise(samples, level, seed=1):
 
 
 def run(library, source, *, reply=None, echo=None, speed="skip", steps=(TICKS,)):
-    """(the capture ring's bytes, int16 samples of the DAC) after a fresh board has heard `source` and spoken `reply`."""
+    """(the capture ring's bytes, int16 samples of the DAC) of a fresh board that heard `source` and spoke `reply`."""
     model = Model(library, speed)
     if echo:
         model.echo(*echo)

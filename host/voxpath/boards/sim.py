@@ -1,7 +1,7 @@
 """The Verilated board: the RTL itself, cycle by cycle, inside this process.
 
 It runs in a thread of its own against the wall clock, so that what is measured on it holds for hardware. Its microphone
-hears what `play_source` is given, and silence otherwise; its loudspeaker is `dac_pcm`, and the microphone hears that too
+hears what `play_source` is given, and silence otherwise; its loudspeaker is `dac_pcm`, which the microphone hears too
 if there is an echo.
 """
 

@@ -100,7 +100,7 @@ class Model:
         self._library.vb_write(self._board, offset, value)
 
     def echo(self, gain: float, ticks: int):
-        """From now on the ADC also hears what left the DAC `ticks` >= 1 ago, times `gain`, rounded; the sum saturates."""
+        """From now on the ADC also hears what left the DAC `ticks` >= 1 ago, times `gain`, rounded; sums saturate."""
         self._library.vb_echo(self._board, gain, ticks)
 
     def misbehave(self, on_write: str = "okay", on_read: str = "okay"):
