@@ -157,6 +157,8 @@ def main() -> int:
     sys.setswitchinterval(cli.SWITCH_S)
     console = Console()
     policies = [str(parse_endpoint(text)) for text in args.endpoint or [cli.parser().parse_args([]).endpoint]]
+    if args.json:
+        _write(Path(args.json), "")  # know now whether it can be, not in an hour
     turns = prompts.turns(args.turns, args.seed, missing=console.print)
     noise = _noise() if args.background == "noise" else None
     with cli.Progress(console) as progress:
@@ -211,10 +213,9 @@ def _options() -> argparse.Namespace:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"it takes a number from 1 on, not {text}")
+    return int(text)
 
 
 def _noise() -> np.ndarray:
@@ -394,8 +395,12 @@ def _write_json(path: Path, results: list[Results], args, models: dict) -> None:
             for one in results
         },
     }
+    _write(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise VoxpathError(f"--json {path} cannot be written: {error.strerror}.") from error
 
@@ -405,3 +410,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except VoxpathError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")

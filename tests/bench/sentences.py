@@ -8,7 +8,7 @@ import numpy as np
 
 from voxpath import sources
 from voxpath.models import recordings
-from voxpath.sources import BOARD_RATE, Clip, Label
+from voxpath.sources import Clip, Label
 
 SPEECH = Path(__file__).resolve().parents[3] / "shared" / "data" / "speech"
 
@@ -43,7 +43,3 @@ def plain(text: str) -> str:
     """Lower-case words alone, as word error rates compare them."""
     text = text.lower().replace("\u2019", "'")
     return " ".join(re.sub(r"[^a-z0-9' ]+", " ", text).split())
-
-
-def seconds(clip: Clip) -> float:
-    return len(clip.pcm) / BOARD_RATE
