@@ -1,13 +1,14 @@
 """How written English is said: what a voice would misread is rewritten, and what nobody says is left out.
 
 The voice reads plain numbers, times, dates, money, most units, abbreviations and acronyms rightly by itself (the tests
-hold it to that), so these stay as they are written. Here is only the rest: markdown, addresses, phone numbers, versions,
-ranges, the units and signs that it does not know, and the words that it takes for something else.
+hold it to that), so these stay as they are written. Here is only the rest: markdown, addresses, phone numbers,
+versions, ranges, the units and signs that it does not know, and the words that it takes for something else.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 
 # While the rules run, a tab or newline (as in the text) stands between two written words, a space between two words
@@ -22,7 +23,14 @@ _PICTURES = re.compile(
     "\U0001f000-\U0001faff\U000e0000-\U000e007f]+"
 )
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_NUMBER = r"[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?"
+# Days of a month; the voice does not know its own "5th" everywhere.
+_ORDINALS = (
+    *("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
+    *("eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth"),
+    *("nineteenth", "twentieth", "twenty-first", "twenty-second", "twenty-third", "twenty-fourth", "twenty-fifth"),
+    *("twenty-sixth", "twenty-seventh", "twenty-eighth", "twenty-ninth", "thirtieth", "thirty-first"),
+)
+_NUMBER = r"[0-9]{1,15}(?:,[0-9]{3}){0,10}(?:\.[0-9]{1,20})?"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec)[a-z]*\.?"
 
 # What the voice does not know after a number, as one and as many of it.
@@ -53,7 +61,7 @@ UNITS = {
     "W": ("watt", "watts"),
     "mW": ("milliwatt", "milliwatts"),
     "Ω": ("ohm", "ohms"),
-    "kΩ": ("kiloohm", "kiloohms"),
+    "kΩ": ("kilohm", "kilohms"),
     "dB": ("decibel", "decibels"),
     "kPa": ("kilopascal", "kilopascals"),
     "hPa": ("hectopascal", "hectopascals"),
@@ -68,6 +76,9 @@ UNITS = {
     "MB/s": ("megabyte per second", "megabytes per second"),
     "GB/s": ("gigabyte per second", "gigabytes per second"),
 }
+_VOICE_UNITS = (
+    "km|cm|mm|kg|mg|lbs?|oz|ft|mi|ml|mph|kph|[kMG]?Hz|[kKMGT]B|[MG]bps|hrs?|mins?|secs?|ms|[kMG]W|kWh|nm|µm|fps|yd|sq"
+)
 _PER = {
     "hour": "hour",
     "hr": "hour",
@@ -106,6 +117,11 @@ ACRONYMS = {
     "YAML": "yammel",
     "CUDA": "cooda",
     "IEEE": "I triple E",
+    "BRAM": "B ram",
+    "LUT": "lut",
+    "LUTs": "luts",
+    "SoC": "S O C",
+    "README": "read me",
     "CO2": "C O 2",
     "CO₂": "C O 2",
     "IPv4": "I P V 4",
@@ -178,6 +194,8 @@ def _file(match: re.Match) -> str:
 
 
 def _unit(match: re.Match) -> str:
+    if match["unit"] == "s" and not match["gap"] and match["number"].endswith("0"):
+        return match[0]  # the 1980s
     one, many = UNITS[match["unit"]]
     return match["number"] + (match["gap"] or " ") + (one if match["number"] == "1" else many)
 
@@ -191,8 +209,12 @@ def _difference(match: re.Match) -> str:
 
 def _days(match: re.Match) -> str:
     day = int(match[2])
-    suffix = "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
-    return f"{match[1]} to {day}{suffix}"
+    return f"{match[1]} to {_ORDINALS[day] if day < len(_ORDINALS) else day}"
+
+
+def _power(match: re.Match) -> str:
+    exponent = (match[2] or match[3]).translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))
+    return f" to the {'minus ' if match[1] else ''}{exponent}"
 
 
 # The order matters: a rule reads what those before it left.
@@ -221,6 +243,9 @@ _ADDRESSES: _Rules = [
     (re.compile(rf"(?<![\w./-])([\w-]{{1,64}})\.({_FILES})\b(?![\w-]|\.\w)"), _file),
 ]
 _NUMBERS: _Rules = [
+    # More digits than anyone would hear out, nor can the voice count so far.
+    (re.compile(r"[0-9][0-9,]{33,}"), lambda match: _digits(match[0].replace(",", ""))),
+    (re.compile(r"(?<![\w.,+-])[0-9]{1,3}(?:\t000)+(?![\w-]|[.,][0-9])"), lambda match: match[0].replace("\t", "")),
     # Phone numbers: international, with an area code, local.
     (re.compile(r"(?<![\w.,+-])\+[0-9]{1,3}(?:[\s.-]?\(?[0-9]{2,4}\)?){2,5}(?![\w-])"), _phone),
     (re.compile(r"(?<![\w.,+-])(?:1[\s.-])?\(?[0-9]{3}\)?[\s.-]?[0-9]{3}[.\s-][0-9]{4}(?![\w-]|[.,][0-9])"), _phone),
@@ -235,7 +260,6 @@ _NUMBERS: _Rules = [
     (re.compile(rf"\b(?:{_VERSIONED})[\s/](?P<parts>[0-9]{{1,4}}\.[0-9]{{1,4}})(?![\w%]|\.[0-9])", re.I), _version),
     (re.compile(r"(?<!\S)v(?=[0-9])"), "version "),
     (re.compile(r"(?<=version )(?P<parts>[0-9]{1,4}(?:\.[0-9]{1,4})+)(?![\w%]|\.[0-9])"), _version),
-    (re.compile(r"(?<![\w.,$£€])([0-9]{1,6})\.0(?![\w%°.]|[ \t](?:[a-zA-Zµ°%]{1,3}\b|[mb]illion))"), r"\1 point zero"),
     # Money.
     (re.compile(r"(?<!\w)[-−](?=[$£€¥])"), "minus "),
     (re.compile(r"\bUS\$(?=[0-9])"), "$"),
@@ -243,10 +267,6 @@ _NUMBERS: _Rules = [
     (
         re.compile(rf"(?<![\w.,$£€-])({_NUMBER})([\t\n]?)(EUR|USD|GBP)\b"),
         lambda match: _SIGN_OF[match[3]] + match[1] + match[2],
-    ),
-    (
-        re.compile(rf"(?<=[0-9n])([\t\n ])({'|'.join(_MONEY)})\b"),
-        lambda match: match[1] + _MONEY[match[2]],
     ),
     (re.compile(rf"([$£€])({_NUMBER})[-–—]\1?(?={_NUMBER})"), r"\2 to \1"),
     (re.compile(rf"(?<=[0-9%])/({'|'.join(_PER)})\b(?!/)"), lambda match: " per " + _PER[match[1]]),
@@ -268,15 +288,20 @@ _NUMBERS: _Rules = [
     (re.compile("μ"), "µ"),
     (
         re.compile(
-            rf"(?<![\w.$£€])(?P<number>{_NUMBER})(?P<gap>[\t\n ]?)"
+            rf"(?<![\w.:$£€'’])(?P<number>{_NUMBER})(?P<gap>[\t\n ]?)"
             rf"(?P<unit>{'|'.join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))})(?![\w/²³^'’&])"
         ),
         _unit,
     ),
+    # A zero behind the point, which the voice leaves out; before a unit of its own that does no harm.
+    (
+        re.compile(rf"(?<![\w.,$£€])([0-9]{{1,6}})\.0(?![\w%°.]|\s?(?:{_VOICE_UNITS}|[a-z]+illion)\b)"),
+        r"\1 point zero",
+    ),
     # Sums.
     (re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)[eE]\+?([0-9]{1,3})\b"), r"\1 times 10 to the \2"),
     (re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)[eE][-−]([0-9]{1,3})\b"), r"\1 times 10 to the minus \2"),
-    (re.compile("(?<=[0-9A-Za-z)])(⁻?)([⁰¹⁴-⁹]+)"), lambda match: _power(match)),
+    (re.compile("(?<=[0-9A-Za-z)])(?:(⁻)([⁰¹²³⁴-⁹]+)|([⁰¹²³⁴-⁹]{2,}|[⁰¹⁴-⁹]))"), _power),
     (re.compile(r"(?<=[1-9])[x×](?=[0-9])|(?<=[0-9]0)[x×](?=[0-9])"), " by "),
     (re.compile(r"(?<=[0-9])[x×](?!\w)"), " times"),
     (re.compile(r"(?<=[0-9)])(\s)[x×*](?=\s[0-9(])"), r"\1times"),
@@ -288,13 +313,7 @@ _NUMBERS: _Rules = [
     (re.compile(r"(?<=[0-9])M(?!\w)"), " million"),
     (re.compile(r"(?<![\w)])−(?=[0-9.])"), "minus "),
     (re.compile(r"−"), "-"),
-    (re.compile(r"(?<![\w.,)])\.(?=[0-9])"), "point "),
-    (
-        re.compile(r"(?<=[Pp]oint )[0-9]{1,20}(?![0-9])"),
-        lambda match: _digits(match[0]) if _decimal(match) else match[0],
-    ),
-    # More digits than anyone would hear out, nor can the voice count so far.
-    (re.compile(r"[0-9][0-9,]{33,}"), lambda match: _digits(match[0].replace(",", ""))),
+    (re.compile(r"(?<![\w.,)])\.([0-9]{1,20})(?!\w)"), lambda match: "point " + _digits(match[1])),
 ]
 _SYMBOLS: _Rules = [
     (re.compile(r"\b([A-G])[#♯](?!\w)"), r"\1 sharp"),
@@ -305,6 +324,7 @@ _SYMBOLS: _Rules = [
     (re.compile(r"(?:-+|=+)>|⇒"), " to "),
     (re.compile(r"(?<!\w)[~≈](?=[$£€]?[0-9])"), "about "),
     (re.compile(r"≈"), " is about "),
+    (re.compile(rf"((?<=[0-9])|(?<=illion))(\s)({'|'.join(_MONEY)})\b"), lambda match: match[2] + _MONEY[match[3]]),
     (re.compile(r"√"), " root "),
     (re.compile(r"∞"), " infinity "),
 ]
@@ -320,17 +340,6 @@ _WORDS: _Rules = [
 ]
 
 
-def _power(match: re.Match) -> str:
-    exponent = match[2].translate(str.maketrans("⁰¹⁴⁵⁶⁷⁸⁹", "01456789"))
-    return f" to the {'minus ' if match[1] else ''}{exponent}"
-
-
-def _decimal(match: re.Match) -> bool:
-    """Whether the digits after "point" stand behind a bare point, as in .25: a version's are read as a number."""
-    before = match.string[: match.start() - len("point ")]
-    return not before.rstrip(" ")[-1:].isdigit() and not before.endswith("zero ")
-
-
 def _apply(rules: _Rules, text: str) -> str:
     for pattern, how in rules:
 
@@ -343,9 +352,20 @@ def _apply(rules: _Rules, text: str) -> str:
     return text
 
 
+def _ascii_digits(text: str, keep: str) -> str:
+    """Digits of other scripts, circles and the like as 0-9, except those in `keep`."""
+    if text.isascii():
+        return text
+    return "".join(
+        str(unicodedata.digit(char)) if char.isdigit() and not char.isascii() and char not in keep else char
+        for char in text
+    )
+
+
 def _tidy(words: str) -> str:
     """What one written word became, single-spaced, or "" if there is nothing in it to say and no mark."""
-    words = " ".join(_PICTURES.sub("", words).split())
+    # The voice stumbles over the Turkish capital, whose small letter is two characters.
+    words = " ".join(_ascii_digits(_PICTURES.sub("", words), keep="²³").replace("İ", "I").split())
     if any(char.isalnum() for char in words) or _SIGNS.fullmatch(words):
         return words
     return "".join(char for char in words if char in MARKS)
@@ -362,7 +382,8 @@ def spoken(text: str) -> list[tuple[str, str]]:
     written = text.split()
     if not written:
         return []
-    rewritten = _SPACE.sub(lambda space: "\n" if "\n" in space[0] else "\t", text.strip())
+    text = _ascii_digits(text.strip(), keep="⁰¹²³⁴⁵⁶⁷⁸⁹")
+    rewritten = _SPACE.sub(lambda space: "\n" if "\n" in space[0] else "\t", text)
     rewritten = _apply(_WORDS, _apply(_ADDRESSES, _apply(_MARKDOWN, rewritten)))
     if any(char.isdigit() for char in rewritten):
         rewritten = _apply(_NUMBERS, rewritten)
