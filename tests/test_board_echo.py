@@ -122,7 +122,7 @@ def test_a_board_with_an_echo_hears_its_reply_at_that_level_and_that_much_later(
     pcm = np.concatenate([frame.pcm for frame in heard]).astype(float)
     at = np.concatenate([frame.capture_ns + 62_500 * np.arange(64) for frame in heard])
     centre = (pcm**2 * at).sum() / (pcm**2).sum()
-    assert abs(centre - (reply.times["first"] + 800 * 62_500 + ms * 1e6)) < 21_000
+    assert abs(centre - (reply.times["first"] + 800 * 62_500 + ms * 1e6)) < 12_000
     assert math.sqrt((pcm**2).sum() / (click.astype(float) ** 2).sum()) == pytest.approx(10 ** (db / 20), rel=0.02)
 
 
