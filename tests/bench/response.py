@@ -95,6 +95,7 @@ class Row:
             "text": self.clip.labels[0].text,
             "outcome": self.outcome,
             "invalid_because": self.record.invalid_because if self.record else [],
+            "error": self.record.error if self.record else None,
             "transcript": self.record.transcript if self.record else "",
             "reply": self.record.reply if self.record else "",
             "first_phrase": self.first_phrase,
@@ -250,12 +251,13 @@ def _play(results: Results, room, engines, models, turns, args, folder, bars, ba
             bars.advance(bar)
     results.cpu_s.append((time.process_time() - started_s) / len(turns))
     by_turn = {record.turn: record for record in talk.records.turns}
-    results.runs.append(
-        [
-            Row(name, clip, spoken.outcome, by_turn.get(spoken.turn), first_phrases.get(spoken.turn))
-            for (name, clip), spoken in zip(turns, talk.records.spoken, strict=True)
-        ]
-    )
+    rows = []
+    for (name, clip), spoken in zip(turns, talk.records.spoken, strict=True):
+        record = by_turn.get(spoken.turn)
+        # To say that something failed is no answer.
+        outcome = "missed" if record is not None and record.error and spoken.outcome == "answered" else spoken.outcome
+        rows.append(Row(name, clip, outcome, record, first_phrases.get(spoken.turn)))
+    results.runs.append(rows)
     if report is not None:
         settings = {
             "endpoint": results.policy,
@@ -274,6 +276,7 @@ def _line(record: Record) -> str:
         f"{name} {'-' if value is None else format(value, '.1f')}" for name, value in zip(names, values, strict=True)
     )
     why = "" if record.valid else f" INVALID ({'; '.join(record.invalid_because)})"
+    why += f" ERROR ({record.error})" if record.error else ""
     return f"{record.turn:3} {record.outcome:<9} {times}{why}  {record.transcript!r} -> {record.reply!r}"
 
 
