@@ -1,6 +1,7 @@
 """A chat server on this machine, kind and hostile, and what is made of its answers."""
 
 import contextlib
+import itertools
 import json
 import socket
 import ssl
@@ -131,6 +132,8 @@ def error_of(run, *arguments, **keywords):
     with pytest.raises(ModelError) as caught:
         run(*arguments, **keywords)
     sentence = str(caught.value)
+    assert caught.value.__cause__ is None  # whose frames may hold the key
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
     assert sentence.endswith(".") and "\n" not in sentence
     return sentence
 
@@ -199,6 +202,26 @@ def test_a_kept_connection_that_closes_as_it_is_used_is_made_anew():
         server = Server(url, "m")
         assert reply(server) == ["ok"]
         assert reply(server) == ["again"]
+
+
+def test_what_a_server_says_unasked_is_no_answer():
+    def answer(connection):
+        connection.recv(65536)
+        body = event("ok", finish_reason="stop") + DONE
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body)
+        connection.sendall(head + body)
+        asked.wait(10)
+        connection.sendall(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+        said.set()
+        connection.recv(65536)
+
+    asked, said = threading.Event(), threading.Event()
+    with raw(answer) as url:
+        server = Server(url, "m")
+        assert reply(server) == ["ok"]
+        asked.set()
+        assert said.wait(10)
+        assert reply(server) == ["ok"]
 
 
 def test_the_model_is_the_first_one_unless_it_is_named(stub):
@@ -344,6 +367,19 @@ def test_a_cancel_ends_any_wait(blocked):
         assert raised == [Cancelled]
 
 
+def test_a_cancel_while_the_name_is_looked_up_lets_nothing_be_sent(stub, monkeypatch):
+    cancel, look_up = Cancel(), socket.getaddrinfo
+
+    def slow(*arguments, **keywords):
+        cancel.set()
+        return look_up(*arguments, **keywords)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    with pytest.raises(Cancelled):
+        reply(Server(stub.url, "m"), cancel=cancel)
+    assert not stub.requests
+
+
 def test_a_cancel_while_nobody_asks_for_the_next_piece_is_seen_at_it(stub):
     cancel = Cancel()
     pieces = Server(stub.url, "m").chat(HELLO, 60, cancel)
@@ -365,16 +401,27 @@ def test_after_a_cancel_the_next_turn_is_answered(stub):
     assert reply(server) == ["Hello", " there."]
 
 
-@pytest.mark.parametrize("quiet", [[30.0], [event("One"), 30.0], [event("One"), *[b": keep-alive\n\n", 0.05] * 600]])
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        [30.0],
+        [event("One"), 30.0],
+        [event("One"), *[b": keep-alive\n\n", 0.05] * 600],
+        itertools.repeat(b": keep-alive\n\n"),
+    ],
+)
 def test_a_server_that_says_nothing_is_given_up(stub, quiet):
     stub.parts = quiet
     assert "said nothing for 0.2 s" in error_of(reply, Server(stub.url, "m", timeout_s=0.2))
 
 
 def test_a_slow_listener_is_not_a_slow_server(stub):
-    pieces = Server(stub.url, "m", timeout_s=0.2).chat(HELLO, 60, Cancel())
+    go_on = threading.Event()
+    stub.parts = [event("Hello"), go_on, event(" there.", finish_reason="stop"), DONE]
+    pieces = Server(stub.url, "m", timeout_s=1).chat(HELLO, 60, Cancel())
     assert next(pieces) == "Hello"
-    time.sleep(0.3)
+    time.sleep(1.1)
+    go_on.set()
     assert list(pieces) == [" there."]
 
 

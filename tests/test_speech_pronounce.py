@@ -98,7 +98,10 @@ def test_what_the_voice_reads_rightly_is_left_as_it_is_written(phonemes, written
         ("Use 1 1/2 cups", "Use one and one half cups"),
         ("1.5M users or 50k", "one point five million users or fifty thousand"),
         ("It is 1e6 or 10⁻³ now", "It is one times ten to the six or ten to the minus three now"),
-        ("5 - 3 = 2", "five minus three equals two"),
+        ("3 - 5 = -2", "three minus five equals minus two"),
+        ("10 - 3 is", "ten minus three is"),
+        ("5 - 10 days", "five to ten days"),
+        ("It has 1 000 000 parts", "It has one million parts"),
         ("5 x 3", "five times three"),
         ("10 / 2", "ten divided by two"),
         ("1920x1080 is", "nineteen twenty by ten eighty is"),
@@ -169,13 +172,13 @@ def test_a_word_at_the_end_is_not_taken_for_an_abbreviation(phonemes, answer):
         ("Take:\n- apples\n- pears\n* plums.\n• nuts", "Take: apples, pears, plums. nuts"),
         ("1. Wash them", "1. Wash them"),
         ("See [the docs](https://example.com), please", "See the docs, please"),
-        ("![a cat](cat.png)", "a cat"),
+        ('![a cat](cat.png "of Ann")', "a cat"),
         ("> quoted", "quoted"),
         ("Run\n```python\nprint\n```", "Run, print"),
         ("a\n---\nb", "a, b"),
         ("one<br>", "one"),
         ("snake_case and 2*3", "snake_case and 2*3"),
-        ("Great 😀 day 👍🏽!", "Great day !"),
+        ("Great 😀 day 👍🏽! Yes👍🏽 1️⃣", "Great day ! Yes 1"),
         ("Wait... what? Yes; no: so, then!", "Wait... what? Yes; no: so, then!"),
         ("half — way", "half — way"),
     ],
@@ -212,7 +215,7 @@ def test_a_phrase_cut_out_of_a_pattern_is_said_as_far_as_it_goes():
 
 
 PIECES = [
-    *"0123456789.,-–/:%$€£°()[]*_`#@&+=<>~^'\"|\\ \t\n!?;xkKmMsVhe−×½²⁶μΩ…“①१中ßﬁⅧİ\u2028\u00a0\x1c\x85\u200d",
+    *"0123456789.,-–/:%$€£°()[]*_`#@&+=<>~^'\"|\\ \t\n!?;xkKmMsVhe−×½²⁶⁻¹μΩ…“①१中ßﬁⅧİ\u2028\u00a0\x1c\x85\u200d",
     *["no.", "e.g.", "http://", "www.", "March ", "p.m.", " EUR", " km", "m/s", "v", "Python ", "Call ", "😀", ",000"],
 ]
 
@@ -221,7 +224,7 @@ PIECES = [
 def test_no_text_raises_or_loses_a_word_here_or_in_the_voice(seed):
     rng = random.Random(seed)
     g2p = G2P(oov=False)
-    for _ in range(200):
+    for _ in range(100):
         text = "".join(rng.choice(PIECES) for _ in range(rng.randrange(40)))
         most = rng.choice([0x250, 0x3000, 0x110000])
         characters = [chr(code) for code in (rng.randrange(most) for _ in range(20)) if not 0xD800 <= code < 0xE000]
