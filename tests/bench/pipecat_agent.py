@@ -46,7 +46,7 @@ from voxpath.speech.think import DEFAULT_SYSTEM, HISTORY_TURNS, REPLY_TOKENS
 
 RATE = 16_000
 STEP = RATE // 50  # samples handed in at once
-PATIENCE_S = 8.0  # after the end of speech
+PATIENCE_S = 12.0  # after the end of speech
 QUIET_S = 0.5  # without new sound a reply is over
 TOKEN_S = 0.25  # a reply that has begun to be written is not given up
 

@@ -32,6 +32,7 @@ from voxpath.errors import VoxpathError
 from voxpath.sources import BOARD_RATE, Clip, with_room
 from voxpath.speech.endpoint import FixedSilence
 from voxpath.talk import Talk
+from voxpath.timing.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / "build" / "pipecat-venv"
@@ -109,8 +110,10 @@ def main() -> int:
             peers[f"pipecat, {flavour}"] = Peer(flavour, args.silence)
         with Talk(room, engines, endpoint=FixedSilence(args.silence)) as talk, tempfile.TemporaryDirectory() as scratch:
             for name, clip in track(turns, "utterances", console=console, disable=not console.is_terminal):
+                before = len(talk.records.turns)
                 talk.play([clip])
-                row = {"set": name, "clip": clip.name, "text": clip.labels[0].text, "voxpath": _ours(talk)}
+                ours = _ours(talk, talk.records.turns[before:])
+                row = {"set": name, "clip": clip.name, "text": clip.labels[0].text, "voxpath": ours}
                 sound, end_s = _as_captured(clip, Path(scratch, "clip.npy"))
                 rows.append(row | {route: peer.turn(sound, end_s) for route, peer in peers.items()})
                 said = "   ".join(f"{route} {_brief(rows[-1][route])}" for route in ROUTES)
@@ -147,14 +150,18 @@ def _language() -> Path:
     return found[-1]
 
 
-def _ours(talk: Talk) -> dict:
+def _ours(talk: Talk, records: list[Record]) -> dict:
+    """What became of the last utterance, in the turns since it began."""
     spoken = talk.records.spoken[-1]
-    record = next((one for one in talk.records.turns if one.turn == spoken.turn), None)
+    record = next((one for one in records if one.turn == spoken.turn), None)
+    errors = [one.error for one in records if one.error]
+    answered = spoken.outcome == "answered" and not errors  # to say that something failed is no answer
     return {
-        "outcome": spoken.outcome,
-        "response_ms": record.response_ms if spoken.outcome == "answered" else None,
-        "valid": record is None or record.valid,
-        "transcript": record.transcript if record else "",
+        "outcome": "missed" if spoken.outcome == "answered" and errors else spoken.outcome,
+        "response_ms": record.response_ms if answered else None,
+        "valid": all(one.valid for one in records),
+        "errors": errors,
+        "transcript": " / ".join(one.transcript for one in records),
         "reply": record.reply if record else "",
     }
 
