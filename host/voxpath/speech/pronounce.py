@@ -22,6 +22,7 @@ _PICTURES = re.compile(
     "[\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20ff\u2300-\u23ff\u25a0-\u27bf\u2b00-\u2bff\ufe00-\ufe0f\ufeff"
     "\U0001f000-\U0001faff\U000e0000-\U000e007f]+"
 )
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # Days of a month; the voice does not know its own "5th" everywhere.
 _ORDINALS = (
@@ -213,7 +214,7 @@ def _days(match: re.Match) -> str:
 
 
 def _power(match: re.Match) -> str:
-    exponent = (match[2] or match[3]).translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))
+    exponent = (match[2] or match[3]).translate(str.maketrans(_RAISED, "0123456789"))
     return f" to the {'minus ' if match[1] else ''}{exponent}"
 
 
@@ -352,12 +353,12 @@ def _apply(rules: _Rules, text: str) -> str:
     return text
 
 
-def _ascii_digits(text: str, keep: str) -> str:
-    """Digits of other scripts, circles and the like as 0-9, except those in `keep`."""
+def _ascii_digits(text: str) -> str:
+    """Digits of other scripts, circles and the like as 0-9, except raised ones, which are powers."""
     if text.isascii():
         return text
     return "".join(
-        str(unicodedata.digit(char)) if char.isdigit() and not char.isascii() and char not in keep else char
+        str(unicodedata.digit(char)) if char.isdigit() and not char.isascii() and char not in _RAISED else char
         for char in text
     )
 
@@ -365,7 +366,7 @@ def _ascii_digits(text: str, keep: str) -> str:
 def _tidy(words: str) -> str:
     """What one written word became, single-spaced, or "" if there is nothing in it to say and no mark."""
     # The voice stumbles over the Turkish capital, whose small letter is two characters.
-    words = " ".join(_ascii_digits(_PICTURES.sub("", words), keep="²³").replace("İ", "I").split())
+    words = " ".join(_PICTURES.sub("", words).replace("İ", "I").split())
     if any(char.isalnum() for char in words) or _SIGNS.fullmatch(words):
         return words
     return "".join(char for char in words if char in MARKS)
@@ -382,7 +383,7 @@ def spoken(text: str) -> list[tuple[str, str]]:
     written = text.split()
     if not written:
         return []
-    text = _ascii_digits(text.strip(), keep="⁰¹²³⁴⁵⁶⁷⁸⁹")
+    text = _ascii_digits(text.strip())
     rewritten = _SPACE.sub(lambda space: "\n" if "\n" in space[0] else "\t", text)
     rewritten = _apply(_WORDS, _apply(_ADDRESSES, _apply(_MARKDOWN, rewritten)))
     if any(char.isdigit() for char in rewritten):
