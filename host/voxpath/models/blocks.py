@@ -10,8 +10,11 @@ import numpy as np
 from voxpath.models.graph import MICROSOFT, Graph
 
 BLOCK = 32  # also the block of the GGUF formats
-# MatMulNBits' accuracy level 4: activations as 8-bit blocks too, products summed as integers.
+# MatMulNBits' accuracy level 4: activations as 8-bit blocks too, products summed as integers. A block's largest
+# activation becomes 127.
 _INT8_ACTIVATIONS = 4
+_LARGEST = 127
+_TINY = 1e-30  # keeps a block of zeros from being divided by zero
 
 
 class Blocks(NamedTuple):
@@ -39,6 +42,21 @@ def multiply(graph: Graph, x: str, name: str, bits: int, values: np.ndarray, *sc
     stored = [graph.weight(*pair) for pair in zip(names, (values, *scales_and_zeros), strict=False)]
     sizes = {"K": blocks * BLOCK, "N": outputs, "bits": bits, "block_size": BLOCK}
     return graph.op("MatMulNBits", x, *stored, domain=MICROSOFT, accuracy_level=_INT8_ACTIVATIONS, **sizes)
+
+
+def in_two_parts(graph: Graph, x: str, inputs: int) -> str:
+    """x [1, n, inputs] as [1, 2 n, inputs]: its values as 8-bit blocks, then what these leave of them.
+
+    MatMulNBits rounds activations to 8 bits, which changes one in twenty of the next words that a small language model
+    chooses. Of the first half it rounds nothing away, since that lies on its grid already, and of the second next to
+    nothing: the sum of both products has 16-bit activations, for twice the arithmetic but no more memory traffic.
+    """
+    blocks = graph.reshape(x, 0, 0, inputs // BLOCK, BLOCK)
+    largest = graph.op("ReduceMax", graph.op("Abs", blocks), graph.ints(-1), keepdims=1)
+    step = graph.op("Max", graph.op("Mul", largest, graph.constant(1 / _LARGEST)), graph.constant(_TINY))
+    coarse = graph.op("Mul", graph.op("Round", graph.op("Div", blocks, step)), step)
+    both = graph.op("Concat", coarse, graph.op("Sub", blocks, coarse), axis=1)
+    return graph.reshape(both, 0, 0, inputs)
 
 
 def look_up(graph: Graph, ids: str, name: str, matrix: Blocks) -> str:

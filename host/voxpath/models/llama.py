@@ -5,20 +5,24 @@
     tokenizer.json   the file's byte-pair encoding in the format of the `tokenizers` package
     model.json       Description, as JSON
 
-Linear layers become MatMulNBits, which multiplies blocks of small integers by 8-bit activations. Weights stored as
-Q4_0, Q4_1 or Q8_0 keep exactly their bits; every other type is rounded to 8 bits a value, with a scale for each 32.
+Linear layers become MatMulNBits, which multiplies blocks of small integers by 8-bit activations, here in two parts that
+make 16 bits. Weights stored as Q4_0, Q4_1 or Q8_0 keep exactly their bits; every other type is rounded to 8 bits a
+value, with a scale for each 32. So the default model answers as its float32 form does, word for word
+(`tests/bench/weights.py` compares it with other forms).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFReader, dequantize
+from gguf import GGMLQuantizationType, GGUFReader, ReaderTensor, dequantize
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from voxpath.errors import ModelError
 from voxpath.models import description
-from voxpath.models.blocks import BLOCK, Blocks, look_up, multiply, round_to_eight_bits
+from voxpath.models.blocks import BLOCK, Blocks, in_two_parts, look_up, multiply, round_to_eight_bits
 from voxpath.models.graph import MICROSOFT, Graph
 
 
@@ -59,6 +63,12 @@ _TEMPLATES = {
     "<|start_header_id|>": ("<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>", "<|eot_id|>"),
 }
 
+_EMBEDDING = "token_embd.weight"
+_PARTS = ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
+_OPTIONAL = {"output.weight", "rope_freqs.weight"}
+_FOUR_BITS = (GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q4_1)
+_TOO_LARGE = 1 << 31  # values: a byte for each must stay under the 2 GiB of a tensor in ONNX
+
 _GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _LLAMA3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
@@ -66,25 +76,41 @@ _LLAMA3_WORDS = (
 )
 
 
-def export(gguf: Path, folder: Path, *, exact: bool = False) -> Description:
-    """Convert the file `gguf` into `folder`. `exact` keeps every weight and product as float32: large and slow, the
-    reference to judge the other form by. Raises ModelError if the file is not a Llama-family GGUF."""
-    try:
-        reader = GGUFReader(gguf)
-    except (ValueError, OSError, IndexError) as error:
-        raise ModelError(f"{gguf} is not a GGUF file that can be read ({error}).") from error
+def export(gguf: Path, folder: Path, *, form: "Form | None" = None) -> Description:
+    """Convert the file `gguf` into `folder`, its matrices in the given form: IN_BLOCKS unless another is named.
+
+    Raises ModelError if the file is not a complete chat model of the Llama family with a byte-level tokenizer.
+    """
+    reader = _open(gguf)
     fields = {name: field.contents() for name, field in reader.fields.items()}
     architecture = fields.get("general.architecture")
     if architecture != "llama":
         raise ModelError(f"{gguf} holds a {architecture!r} model; only Llama-family GGUF files can be converted.")
+    if fields.get("split.count", 1) > 1:
+        raise ModelError(f"{gguf} is one of {fields['split.count']} parts: join them with `llama-gguf-split --merge`.")
     shape = _shape(fields, gguf)
     tensors = {tensor.name: tensor for tensor in reader.tensors}
-    vocabulary = _network(shape, tensors, exact).save_as(folder / "model.onnx")
+    _check_tensors(tensors, shape, gguf)
     tokenizer = _tokenizer(fields, gguf)
+    described = _describe(fields, shape, len(tensors[_head(tensors)].data), tokenizer, gguf)
+    _network(shape, tensors, form or IN_BLOCKS).save(folder / "model.onnx")
     tokenizer.save(str(folder / "tokenizer.json"))
-    described = _describe(fields, shape, vocabulary, tokenizer, gguf)
     description.write(described, folder)
     return described
+
+
+def _open(gguf: Path) -> GGUFReader:
+    try:
+        with open(gguf, "rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise ModelError(f"{gguf} cannot be read ({error.strerror}): name a GGUF file.") from error
+    if magic != b"GGUF":
+        raise ModelError(f"{gguf} is not a GGUF file.")
+    try:
+        return GGUFReader(gguf)
+    except Exception as error:  # the reader's errors have no common base but this
+        raise ModelError(f"{gguf} is cut short or damaged ({error}): fetch it again.") from error
 
 
 def _shape(fields: dict, gguf: Path) -> _Shape:
@@ -111,70 +137,126 @@ def _shape(fields: dict, gguf: Path) -> _Shape:
     )
 
 
+def _head(tensors: dict) -> str:
+    """The matrix that makes logits; small models use the embedding again."""
+    return "output.weight" if "output.weight" in tensors else _EMBEDDING
+
+
+def _check_tensors(tensors: dict, shape: _Shape, gguf: Path) -> None:
+    """All that a Llama has must be there, and nothing else: a bias or an expert left out would change what it says."""
+    wanted = {_EMBEDDING, "output_norm.weight"}
+    wanted |= {f"blk.{layer}.{part}.weight" for layer in range(shape.layers) for part in _PARTS}
+    missing, unknown = wanted - tensors.keys(), tensors.keys() - wanted - _OPTIONAL
+    if missing:
+        raise ModelError(f"{gguf} lacks {len(missing)} of a Llama's tensors, among them {min(missing)}.")
+    if unknown:
+        raise ModelError(f"{gguf} has {len(unknown)} tensors that a plain Llama has not, among them {min(unknown)}.")
+    for name, tensor in tensors.items():
+        if tensor.n_elements >= _TOO_LARGE:
+            raise ModelError(
+                f"{gguf} is too large: ONNX holds no tensor of 2 GiB, and {name} has {tensor.n_elements} values."
+            )
+        if len(tensor.shape) > 1 and tensor.shape[0] % BLOCK:
+            raise ModelError(f"{gguf} has in {name} {tensor.shape[0]} inputs, which is not a multiple of {BLOCK}.")
+
+
+# ---- the forms of a matrix -------------------------------------------------------------------------------------------
+
+
+class Form(NamedTuple):
+    """How matrices are stored and multiplied by; a tensor holds [outputs, inputs]."""
+
+    # (graph, ids [1, n], tensor) -> its rows [1, n, inputs]
+    look_up: Callable[[Graph, str, ReaderTensor], str]
+    # (graph, x [1, n, inputs], tensors) -> x times each of them transposed, one behind the other [1, n, all outputs]
+    multiply: Callable[[Graph, str, list[ReaderTensor]], str]
+
+
+def floats(tensor: ReaderTensor) -> np.ndarray:
+    """A tensor [outputs, inputs] (or [n]) as float32, whatever it is stored as. Raises ModelError if it cannot be."""
+    try:
+        return dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+    except NotImplementedError:
+        raise ModelError(
+            f"The tensor {tensor.name} is stored as {tensor.tensor_type.name}, which is unknown."
+        ) from None
+
+
+def _look_up_floats(graph: Graph, ids: str, tensor: ReaderTensor) -> str:
+    return graph.op("Gather", graph.weight(tensor.name, floats(tensor)), ids)
+
+
+def _multiply_floats(graph: Graph, x: str, tensors: list[ReaderTensor]) -> str:
+    matrix = np.concatenate([floats(tensor) for tensor in tensors])
+    return graph.op("MatMul", x, graph.weight(f"{tensors[0].name}.T", matrix.T))
+
+
+def _look_up_blocks(graph: Graph, ids: str, tensor: ReaderTensor) -> str:
+    """Kept as 8 bits whatever it was, since only a few rows are ever made floats."""
+    return look_up(graph, ids, tensor.name, eight_bits(tensor))
+
+
+def _multiply_blocks(graph: Graph, x: str, tensors: list[ReaderTensor]) -> str:
+    """Q4_0 and Q4_1 as 4 bits, the others as 8.
+
+    A 4-bit weight is scale * (q - 8) + offset, exactly, with q the stored bits. MatMulNBits does the first term. The
+    second is the same for a whole block, so it needs only the sums of the inputs over each block: a product a
+    thirty-second of the size.
+    """
+    four_bits = [tensor.tensor_type in _FOUR_BITS for tensor in tensors]
+    if any(four_bits) and not all(four_bits):
+        return graph.op("Concat", *(_multiply_blocks(graph, x, [tensor]) for tensor in tensors), axis=-1)
+    name, inputs = tensors[0].name, int(tensors[0].shape[0])
+    parts, terms = in_two_parts(graph, x, inputs), []
+    if all(four_bits):
+        nibbles, scales, offsets = _joined([unpack_four_bits(tensor) for tensor in tensors])
+        # Under a name of its own: where the embedding is the head as well, it has been stored as 8 bits.
+        products = multiply(graph, parts, f"{name}.4bit", 4, nibbles[..., 0::2] | nibbles[..., 1::2] << 4, scales)
+        if offsets.any():
+            blocks = graph.reshape(x, 0, 0, inputs // BLOCK, BLOCK)
+            sums = graph.op("ReduceSum", blocks, graph.ints(-1), keepdims=0)
+            terms.append(graph.op("MatMul", sums, graph.weight(f"{name}.offset", offsets.T)))
+    else:
+        products = multiply(graph, parts, name, 8, *_joined([eight_bits(tensor) for tensor in tensors]))
+    halves = [f"{products}.coarse", f"{products}.rest"]
+    return graph.op("Sum", *graph.op("Split", products, out=halves, axis=1, num_outputs=2), *terms)
+
+
+def _joined(matrices: list[tuple]) -> list[np.ndarray]:
+    """The arrays of several matrices, each kind one behind the other."""
+    return [np.concatenate(arrays) for arrays in zip(*matrices, strict=True)]
+
+
+def eight_bits(tensor: ReaderTensor) -> Blocks:
+    """A tensor as blocks of 8 bits: exactly its own if it is stored as Q8_0, else rounded."""
+    if tensor.tensor_type == GGMLQuantizationType.Q8_0:
+        return unpack_eight_bits(tensor)
+    return round_to_eight_bits(floats(tensor))
+
+
+EXACT = Form(_look_up_floats, _multiply_floats)  # large and slow: what other forms are judged by
+IN_BLOCKS = Form(_look_up_blocks, _multiply_blocks)
+
+
+# ---- the network -----------------------------------------------------------------------------------------------------
+
+
 class _Network:
     """The graph while it is built."""
 
-    def __init__(self, shape: _Shape, tensors: dict, exact: bool):
+    def __init__(self, shape: _Shape, tensors: dict, form: Form):
         self.shape = shape
         self.tensors = tensors
-        self.exact = exact
+        self.form = form
         self.graph = Graph("llama")
-        self._block_sums: dict[str, str] = {}
 
-    def save_as(self, path: Path) -> int:
-        """Write the graph; returns the size of the vocabulary."""
-        self.graph.save(path)
-        return len(self.tensors["token_embd.weight"].data)
-
-    def floats(self, name: str) -> np.ndarray:
-        """A tensor [outputs, inputs] (or [n]) as float32, whatever it is stored as."""
-        tensor = self.tensors[name]
-        return dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-
-    def embed(self, ids: str) -> str:
-        """Rows of the token embedding: kept as 8-bit blocks, since only a few rows are ever made floats."""
-        g, name = self.graph, "token_embd.weight"
-        if self.exact:
-            return g.op("Gather", g.weight(name, self.floats(name)), ids)
-        return look_up(g, ids, name, self._eight_bits(name))
-
-    def linear(self, x: str, name: str) -> str:
-        """x [1, n, inputs] times a tensor [outputs, inputs], transposed."""
-        g = self.graph
-        if self.exact:
-            return g.op("MatMul", x, g.weight(f"{name}.T", self.floats(name).T))
-        kind = self.tensors[name].tensor_type
-        if kind in (GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q4_1):
-            return self._four_bits(x, name)
-        return multiply(g, x, name, 8, *self._eight_bits(name))
-
-    def _four_bits(self, x: str, name: str) -> str:
-        """Q4_0 or Q4_1: w = scale * (q - 8) + offset, exactly, with q the stored 4 bits.
-
-        MatMulNBits does the first term. The second is the same for a whole block, so it needs only the sums of the
-        inputs over each block: a product a thirty-second of the size.
-        """
-        g = self.graph
-        nibbles, scales, offsets = unpack_four_bits(self.tensors[name])
-        y = multiply(g, x, name, 4, nibbles[..., 0::2] | nibbles[..., 1::2] << 4, scales)
-        if not offsets.any():
-            return y
-        if x not in self._block_sums:
-            in_blocks = g.reshape(x, 0, 0, scales.shape[1], BLOCK)
-            self._block_sums[x] = g.op("ReduceSum", in_blocks, g.ints(-1), keepdims=0)
-        return g.op("Add", y, g.op("MatMul", self._block_sums[x], g.weight(f"{name}.offset", offsets.T)))
-
-    def _eight_bits(self, name: str) -> Blocks:
-        tensor = self.tensors[name]
-        if tensor.shape[0] % BLOCK:
-            raise ModelError(f"The tensor {name} has {tensor.shape[0]} inputs, which is not a multiple of {BLOCK}.")
-        if tensor.tensor_type == GGMLQuantizationType.Q8_0:
-            return unpack_eight_bits(tensor)
-        return round_to_eight_bits(self.floats(name))
+    def linear(self, x: str, *names: str) -> str:
+        """x [1, n, inputs] times tensors [outputs, inputs], transposed; the outputs one behind the other."""
+        return self.form.multiply(self.graph, x, [self.tensors[name] for name in names])
 
     def norm(self, name: str, x: str, addend: str | None, tag: str) -> tuple[str, str]:
         """Root-mean-square norm of x + addend. Returns it and the sum."""
-        g, weight, epsilon = self.graph, self.graph.weight(name, self.floats(name)), self.shape.epsilon
+        g, weight, epsilon = self.graph, self.graph.weight(name, floats(self.tensors[name])), self.shape.epsilon
         if addend is None:
             return g.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=epsilon), x
         normed, total = f"{tag}.norm", f"{tag}.sum"
@@ -183,27 +265,27 @@ class _Network:
         return normed, total
 
     def attention(self, x: str, layer: int, tables: tuple[str, str]) -> str:
-        """Grouped-query attention with its rotary embedding and its part of the cache."""
+        """Grouped-query attention with its rotary embedding and its part of the cache, all heads side by side."""
         g, s, block = self.graph, self.shape, f"blk.{layer}"
         past, present = [f"past_{kind}{layer}" for kind in "kv"], [f"present_{kind}{layer}" for kind in "kv"]
         for before, after in zip(past, present, strict=True):
             g.input(before, "float32", [1, s.kv_heads, "past", s.head_size])
             g.output(after, "float32", [1, s.kv_heads, "present", s.head_size])
-        qkv = [self.linear(x, f"{block}.attn_{kind}.weight") for kind in "qkv"]
+        qkv = self.linear(x, *(f"{block}.attn_{kind}.weight" for kind in "qkv"))
         mixed = f"{block}.mixed"
         # llama.cpp stores queries and keys for the interleaved form of the rotary embedding.
         g.op(
             "GroupQueryAttention",
-            *qkv, *past, "last_index", "total", *tables,
+            qkv, "", "", *past, "last_index", "total", *tables,
             out=[mixed, *present], domain=MICROSOFT,
             num_heads=s.heads, kv_num_heads=s.kv_heads, do_rotary=1, rotary_interleaved=1,
         )  # fmt: skip
-        return self.linear(mixed, f"{block}.attn_output.weight")
+        return mixed
 
     def feed_forward(self, x: str, layer: int) -> str:
         """down(silu(gate(x)) * up(x))."""
         g, block = self.graph, f"blk.{layer}"
-        gate, up = (self.linear(x, f"{block}.ffn_{kind}.weight") for kind in ("gate", "up"))
+        gate, up = g.split(self.linear(x, f"{block}.ffn_gate.weight", f"{block}.ffn_up.weight"), 2)
         silu = g.op("QuickGelu", gate, domain=MICROSOFT, alpha=1.0)  # x * sigmoid(1.0 * x)
         return self.linear(g.op("Mul", silu, up), f"{block}.ffn_down.weight")
 
@@ -211,32 +293,34 @@ class _Network:
         """Cosines and sines [context, rotary / 2] of position times frequency."""
         frequency = self.shape.base ** -(np.arange(0, self.shape.rotary, 2) / self.shape.rotary)
         if "rope_freqs.weight" in self.tensors:  # Llama 3.1: long waves are stretched further
-            frequency = frequency / self.floats("rope_freqs.weight")
+            frequency = frequency / floats(self.tensors["rope_freqs.weight"])
         angle = np.arange(self.shape.context)[:, None] * frequency
         g = self.graph
         return g.weight("cosines", np.cos(angle, dtype=np.float32)), g.weight("sines", np.sin(angle, dtype=np.float32))
 
 
-def _network(shape: _Shape, tensors: dict, exact: bool) -> _Network:
-    net = _Network(shape, tensors, exact)
+def _network(shape: _Shape, tensors: dict, form: Form) -> Graph:
+    net = _Network(shape, tensors, form)
     g = net.graph
     ids = g.input("ids", "int64", [1, "n"])
     rows = g.input("rows", "int64", ["rows"])  # which of the n places logits are wanted for
     g.input("last_index", "int32", [1])  # index of the newest token in the whole context
     g.input("total", "int32", [])  # tokens in the context, the n new ones included
     tables = net.rotary_tables()
-    x, addend = net.embed(ids), None
+    x, addend = form.look_up(g, ids, tensors[_EMBEDDING]), None
     for layer in range(shape.layers):
         normed, x = net.norm(f"blk.{layer}.attn_norm.weight", x, addend, f"blk.{layer}.attn")
-        addend = net.attention(normed, layer, tables)
+        mixed = net.attention(normed, layer, tables)
+        if layer == shape.layers - 1:  # nothing after it looks at the other places
+            mixed, x = (g.op("Gather", part, rows, axis=1) for part in (mixed, x))
+        addend = net.linear(mixed, f"blk.{layer}.attn_output.weight")
         normed, x = net.norm(f"blk.{layer}.ffn_norm.weight", x, addend, f"blk.{layer}.ffn")
         addend = net.feed_forward(normed, layer)
     normed, _ = net.norm("output_norm.weight", x, addend, "output")
-    head = "output.weight" if "output.weight" in tensors else "token_embd.weight"
-    logits = net.linear(g.op("Gather", normed, rows, axis=1), head)
-    g.op("Identity", logits, out="logits")
+    head = _head(tensors)
+    g.op("Identity", net.linear(normed, head), out="logits")
     g.output("logits", "float32", [1, "rows", len(tensors[head].data)])
-    return net
+    return g
 
 
 def unpack_four_bits(tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -264,11 +348,16 @@ def unpack_eight_bits(tensor) -> Blocks:
 
 def _tokenizer(fields: dict, gguf: Path) -> Tokenizer:
     """The file's byte-level byte-pair encoding; its control tokens are recognised in text."""
-    if fields.get("tokenizer.ggml.model") != "gpt2":
-        kind = fields.get("tokenizer.ggml.model")
+    kind = fields.get("tokenizer.ggml.model")
+    if kind is None:
+        raise ModelError(f"{gguf} has no tokenizer: a complete GGUF file is needed, not one of weights alone.")
+    if kind != "gpt2":
         raise ModelError(f"{gguf} has a {kind!r} tokenizer; only byte-level pair encodings can be used.")
-    tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
-    merges = [tuple(pair.split(" ")) for pair in fields["tokenizer.ggml.merges"]]
+    try:
+        tokens, kinds, pairs = (fields[f"tokenizer.ggml.{part}"] for part in ("tokens", "token_type", "merges"))
+    except KeyError as error:
+        raise ModelError(f"{gguf} has an incomplete tokenizer: it lacks the field {error.args[0]}.") from None
+    merges = [tuple(pair.split(" ")) for pair in pairs]
     tokenizer = Tokenizer(models.BPE(vocab={text: i for i, text in enumerate(tokens)}, merges=merges))
     family = fields.get("tokenizer.ggml.pre", "gpt-2")
     words = _LLAMA3_WORDS if family in ("llama-bpe", "llama3", "llama-v3") else _GPT2_WORDS
