@@ -32,12 +32,12 @@ def random_levels(rng, hops):
 
 def golden_hop(state, level):
     """One hop of the golden model, and what lies between its halves: (noise, ratios, caps, gains), int64[65] each."""
-    peak = state.peak
+    peak, rumble = state.peak, state.rumble
     noise, gain = state.hop(level)
     hidden = np.clip(peak - golden.MASK - noise, 0, golden.MASK_MOST)
     over = level - (noise - hidden) - state.settings.oversubtraction
     cap = np.full(BINS, 0x7FFF)
-    low = golden.RATIO_OF_1 + peak - state.rumble - golden.RUMBLE_SKIRT
+    low = golden.RATIO_OF_1 + peak - rumble - golden.RUMBLE_SKIRT
     cap[: golden.LOW] = np.clip(low, 0, 0x7FFF)
     return noise, np.clip(over, golden.EXP2_LEAST, golden.EXP2_MOST), cap, gain
 

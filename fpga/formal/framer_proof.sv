@@ -119,11 +119,13 @@ module framer_proof (
 
   logic leaving_q;  // a frame was kept and its last beat is still here
   logic left;
+  logic told_q;  // a loss that is counted a clock after it was told
   logic [31:0] kept_number_q, kept_q, lost_later_q;
   assign left = m_axis_tvalid && m_axis_tready && m_axis_tlast;
   always_ff @(posedge clk) begin
     if (rst) begin
       leaving_q    <= 1'b0;
+      told_q       <= 1'b0;
       kept_q       <= '0;
       lost_later_q <= '0;
     end else begin
@@ -131,7 +133,8 @@ module framer_proof (
       else if (left) leaving_q <= 1'b0;
       if (dut.keep) kept_number_q <= number_q - 32'd1;
       kept_q       <= kept_q + 32'(dut.keep);
-      lost_later_q <= lost_later_q + 32'(frame_lost);
+      told_q       <= frame_lost;
+      lost_later_q <= lost_later_q + 32'(told_q);
     end
   end
 

@@ -114,7 +114,7 @@ module ring_writer_proof #(
   // What held in the cycle in which the burst was begun: the one before its address shows.
   logic [63:0] base_q, set_base_q;  // as a burst that begins now sees them; as written a clock ago
   logic [31:0] size_q, set_size_q, head_q;
-  logic begun, allowed_q, full_q;
+  logic begun, allowed_q, full_q, alive_q, was_alive_q;
   logic m_axi_awvalid_q;
   always_ff @(posedge clk) begin
     m_axi_awvalid_q <= m_axi_awvalid && !rst;
@@ -123,7 +123,9 @@ module ring_writer_proof #(
     set_base_q      <= base;
     set_size_q      <= size;
     head_q          <= head;
-    allowed_q       <= enable && !quiesce && alive && !timeout;
+    allowed_q       <= enable && !quiesce && !timeout;
+    alive_q         <= alive;
+    was_alive_q     <= alive_q;  // it may stop a clock late
     full_q          <= head - tail == 32'(SLOTS);
   end
   assign begun = m_axi_awvalid && !m_axi_awvalid_q;
@@ -140,7 +142,7 @@ module ring_writer_proof #(
       if (copy)
         assert (first == 65'(base_q) + 65'(SLOTS * 256));
         else assert (first == 65'(base_q) + 65'(256 * (head_q % SLOTS)) && m_axi_awlen == 8'd9);
-      if (!copy) assert (allowed_q && !full_q);
+      if (!copy) assert (allowed_q && was_alive_q && !full_q);
     end
 
   // Of the burst under way. That its address stays is a rule of AXI, that its kind does is shown here.

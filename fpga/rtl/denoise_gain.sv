@@ -6,7 +6,7 @@
 //   w         = prior / (1 + prior)                        Wiener's gain: a table over log2(1 + 256 prior), as of log2.sv,
 //                                                          which counts at most up to `cap`
 //   kept      = w^2 posterior                              for the next hop; a word a bin
-//   gain      = max(w, floor)                              but w in bins 0 to 3, which have no other floor than `cap`
+//   gain      = max(w, floor)                              in bins 0 to 3 max(w, min(floor, 1/8))
 //
 // (Ephraim and Malah, IEEE Trans. Acoust., Speech, Signal Proc. 32(6), 1984.) The five products share a multiplier.
 //
@@ -48,7 +48,8 @@ module denoise_gain #(
   localparam logic [16:0] One = 17'd256;  // in Q9.8
   localparam logic [6:0] LastBin = 7'd32;  // in the order of the bins
   localparam logic [4:0] LastStep = 5'd20;
-  localparam logic [6:0] FloorFrom = 7'd4;  // the first bin with a floor
+  localparam logic [6:0] FloorFrom = 7'd4;  // the first bin that may not be rumble
+  localparam logic [15:0] LowFloor = 16'd4096;  // of those that may
 
   (* rom_style = "block" *)
   logic [15:0] wiener[512];
@@ -82,7 +83,7 @@ module denoise_gain #(
   logic [14:0] ratio_q, cap_q;
   logic [16:0] posterior_q, excess_q, kept_q, raised_q;  // raised: 1 more than 256 times the prior ratio
   logic signed [17:0] climb_q;
-  logic [15:0] wiener_q, square_q;
+  logic [15:0] wiener_q, square_q, least_q;
   logic floored_q;
   logic [4:0] exponent_q;
   logic [9:0] mantissa_q;
@@ -135,9 +136,12 @@ module denoise_gain #(
         mantissa_q <= 10'({raised_q, 10'd0} >> exponent);
       end
       5'd13: address_q <= 9'((logarithm < cap_q ? logarithm : cap_q) >> 6);
-      5'd14: wiener_q <= wiener[address_q];
-      5'd15: floored_q <= wiener_q < floor && index_q >= FloorFrom;
-      5'd16: gain <= bypass ? Unity : floored_q ? floor : wiener_q;
+      5'd14: begin
+        wiener_q <= wiener[address_q];
+        least_q  <= index_q < FloorFrom && floor > LowFloor ? LowFloor : floor;
+      end
+      5'd15: floored_q <= wiener_q < least_q;
+      5'd16: gain <= bypass ? Unity : floored_q ? least_q : wiener_q;
       5'd17: square_q <= 16'(rounded);
       5'd20: kept[index_q] <= rounded;
       default: ;

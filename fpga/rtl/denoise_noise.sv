@@ -3,8 +3,8 @@
 // The noise is the least smoothed level of the last four to five buckets of hops (minimum statistics, Martin, IEEE Trans.
 // Speech Audio Proc. 9(5), 2001). The smoothing rises fast and falls slowly. Noise far under the peak of the speech is
 // hidden by it and counts for less. The lowest bins may be rumble, which comes and goes faster than the minimum sees: what
-// is heard in bin 0, under every voice, is followed slowly, and the peak over it says how much `cap` leaves of bins 0 to
-// 3. Levels are log2 of a power in Q6.10.
+// is heard in bin 0, under every voice, is followed slowly, where it is louder than bin 1; and the peak over it says how
+// much `cap` leaves of bins 0 to 3. Levels are log2 of a power in Q6.10.
 //
 // A bin's state is five words of one memory: {smoothed, least of this bucket}, and the least of four buckets before, a
 // ring in which the oldest is replaced. The sixth keeps what the vad is told when all bins are done.
@@ -175,32 +175,35 @@ module denoise_noise #(
 
   logic [15:0] peak_q, rumble_q;
   logic [15:0] loudest_q;  // of this hop, for the peak of the next
+  logic [15:0] lowest_q;  // bin 0 of this hop, or nothing where bin 1 is as loud
 
   always_ff @(posedge clk) begin
     if (rst) begin
       peak_q    <= '0;
       rumble_q  <= '0;
       loudest_q <= '0;
+      lowest_q  <= '0;
     end else begin
-      if (step_q == 4'd2 && index_q == '0) begin
-        if (level_q > rumble_q) rumble_q <= rumble_q + ((level_q - rumble_q) >> RumbleRise);
-        else rumble_q <= rumble_q > RumbleFall ? rumble_q - RumbleFall : '0;
-      end
+      if (step_q == 4'd2 && index_q == 7'd0) lowest_q <= level_q;
+      if (step_q == 4'd2 && index_q == 7'd1 && level_q >= lowest_q) lowest_q <= '0;
       if (step_q == 4'd2 && index_q >= Low && level_q > loudest_q) loudest_q <= level_q;
       if (hop_done) begin
         loudest_q <= '0;
         if (loudest_q > peak_q) peak_q <= peak_q + ((loudest_q - peak_q) >> PeakRise);
         else peak_q <= peak_q > PeakFall ? peak_q - PeakFall : '0;
+        if (lowest_q > rumble_q) rumble_q <= rumble_q + ((lowest_q - rumble_q) >> RumbleRise);
+        else rumble_q <= rumble_q > RumbleFall ? rumble_q - RumbleFall : '0;
       end
     end
   end
 
   // ---- the level over the noise --------------------------------------------------------------------------------------
 
+  logic signed [17:0] shadow_q;  // the level that the peak hides
   logic signed [17:0] hidden, hidden_q, difference_q, skirt, cap_q;
   logic [1:0] skirt_index;
 
-  assign hidden      = 18'(peak_q) - 18'(Mask) - 18'(noise_q);
+  assign hidden      = shadow_q - 18'(noise_q);
   assign skirt_index = index_q[1:0];
 
   always_comb begin
@@ -214,6 +217,7 @@ module denoise_noise #(
 
   always_ff @(posedge clk) begin
     case (step_q)
+      4'd7: shadow_q <= 18'(peak_q) - 18'(Mask);
       4'd8: begin
         hidden_q     <= hidden < 18'sd0 ? '0 : hidden > MaskMost ? MaskMost : hidden;
         difference_q <= 18'(level_q) - 18'(noise_q) - 18'(oversubtraction);

@@ -160,6 +160,7 @@ module framer #(
   // ---- what is lost --------------------------------------------------------------------------------------------------
 
   logic keep;
+  logic told_q;  // frame_lost a clock ago: it comes late in its clock, and no frame is kept in it
   logic clipped_q;
   logic [15:0] lost_q;  // frames lost since the last one that was sent
   logic [15:0] reported_q;  // `lost` of that one, which is to be told again if it is lost itself
@@ -167,12 +168,13 @@ module framer #(
   logic [15:0] lost;  // before this frame
 
   assign keep = close_q && ring_free && state_q == Empty && !m_axis_tvalid;
-  assign lost_sum = 18'(lost_q) + (frame_lost ? 18'(reported_q) + 18'd1 : 18'd0);
+  assign lost_sum = 18'(lost_q) + (told_q ? 18'(reported_q) + 18'd1 : 18'd0);
   assign lost_more = lost_sum + 18'd1;
   assign lost = |lost_sum[17:16] ? '1 : lost_sum[15:0];
 
   always_ff @(posedge clk) begin
     if (rst) begin
+      told_q          <= 1'b0;
       clipped_q       <= 1'b0;
       lost_q          <= '0;
       reported_q      <= '0;
@@ -180,17 +182,18 @@ module framer #(
       frames_lost     <= '0;
       bank_q          <= 1'b0;
     end else begin
+      told_q <= frame_lost;
       clipped_q <= (clipped_q || clipped) && !close_q;
       if (keep) lost_q <= '0;
       else if (!close_q) lost_q <= lost;
       else lost_q <= |lost_more[17:16] ? '1 : lost_more[15:0];
       frames_captured <= frames_captured + 32'(close_q);
-      if (close_q && !keep) frames_lost <= frames_lost + (frame_lost ? 32'd2 : 32'd1);
-      else if (frame_lost) frames_lost <= frames_lost + 32'd1;
+      if (close_q && !keep) frames_lost <= frames_lost + (told_q ? 32'd2 : 32'd1);
+      else if (told_q) frames_lost <= frames_lost + 32'd1;
       if (keep) begin
         bank_q     <= !bank_q;
         reported_q <= lost;
-      end else if (frame_lost) begin
+      end else if (told_q) begin
         reported_q <= '0;
       end
     end
@@ -312,7 +315,7 @@ module framer #(
     end
   end
 
-  assign busy = take || fill_q || close_q || hop_valid || clipped || frame_lost ||
+  assign busy = take || fill_q || close_q || hop_valid || clipped || frame_lost || told_q ||
       (state_q == Waiting && hop_here) || state_q == Summing || load || (m_axis_tvalid && m_axis_tready);
 
 endmodule

@@ -96,7 +96,7 @@ module ring_writer #(
   logic [63:0] base_q;
   logic [31:0] size_q;
   logic [64:0] window_end;
-  logic window_fits, fits_q, full, open;
+  logic window_fits, fits_q, full, open, open_q;
   assign window_end  = {1'b0, base} + 65'(Window);
   assign window_fits = base[15:0] == '0 && size >= Window && window_end <= 65'd1 << ADDR_W;
 
@@ -116,6 +116,13 @@ module ring_writer #(
   assign full         = head - tail == 32'(SLOTS);
   assign open         = enable && !quiesce && alive && fits_q && !full && !timeout;
 
+  // Known a clock late, which keeps the comparison of the counts out of what hangs on `free`. That is soon enough: the
+  // head moves only after a frame, and a copy follows; the tail only makes room.
+  always_ff @(posedge clk) begin
+    if (rst) open_q <= 1'b0;
+    else open_q <= open;
+  end
+
   // ---- one burst at a time -------------------------------------------------------------------------------------------
 
   logic outstanding_q;  // from a burst's start to its response
@@ -129,11 +136,12 @@ module ring_writer #(
   logic [31:0] boot_id_q;  // in the copy: a beat that is offered must not change, whatever software writes meanwhile
   logic [CountW-1:0] waited_q;
 
-  logic ready, start_frame, start_copy, drop, response, answered_ok, give_up;
+  logic ready, may_start, start_frame, start_copy, drop, response, answered_ok, give_up;
   logic [ADDR_W-1:0] slot_address, copy_address;
+  assign may_start    = open_q && enable && !quiesce && fits_q;
   assign ready        = !outstanding_q && !copy_due_q && !discard_q;
-  assign start_frame  = ready && s_axis_tvalid && open;
-  assign drop         = ready && s_axis_tvalid && !open;
+  assign start_frame  = ready && s_axis_tvalid && may_start;
+  assign drop         = ready && s_axis_tvalid && !may_start;
   assign start_copy   = copy_due_q && fits_q;
   assign response     = m_axi_bvalid && m_axi_bready;
   assign answered_ok  = response && m_axi_bresp == 2'b00;
@@ -201,7 +209,7 @@ module ring_writer #(
 
   // ---- ports ---------------------------------------------------------------------------------------------------------
 
-  assign free = open && ready;
+  assign free = open_q && ready;
   assign idle = !outstanding_q && !copy_due_q;
   assign s_axis_tready = discard_q || (data_q && !copy_q && m_axi_wready);
 
@@ -224,6 +232,6 @@ module ring_writer #(
   logic window_set;
   assign window_set = base != base_q || size != size_q;
   assign busy = (outstanding_q && !timeout) || copy_due_q || tail_write || (s_axis_tvalid && (ready || discard_q)) ||
-      (m_axi_awvalid && m_axi_awready) || (m_axi_wvalid && m_axi_wready) || response || window_set;
+      (m_axi_awvalid && m_axi_awready) || (m_axi_wvalid && m_axi_wready) || response || window_set || open != open_q;
 
 endmodule

@@ -262,7 +262,8 @@ module vad (
   logic [17:0] starts_at_q, goes_on_at_q, audible_at_q;
   logic signed [17:0] block_over;
   logic [8:0] loudness;
-  logic [7:0] loudest, score_q;
+  logic [7:0] loudest, loudest_q, evidence_q;
+  logic [7:0] score;  // the greater of both
   logic [5:0] calm_q;  // quiet blocks in a row; from 32 on loudness counts
   logic loud_q;
 
@@ -278,13 +279,15 @@ module vad (
   always_ff @(posedge clk) begin
     if (rst) begin
       loud_q       <= 1'b0;
-      score_q      <= '0;
+      loudest_q    <= '0;
+      evidence_q   <= '0;
       starts_at_q  <= '0;
       goes_on_at_q <= '0;
       audible_at_q <= '0;
     end else if (step6_q) begin
       loud_q       <= block_over >= $signed(18'(loud_margin));
-      score_q      <= evidence > loudest ? evidence : loudest;
+      loudest_q    <= loudest;
+      evidence_q   <= evidence;
       starts_at_q  <= 18'(raised_q) + 18'(onset_margin);
       goes_on_at_q <= 18'(raised_q) + 18'(offset_margin);
       audible_at_q <= 18'(peak_q) > Range ? 18'(peak_q) - Range : '0;
@@ -297,6 +300,7 @@ module vad (
   logic [11:0] silence_q;  // silent blocks since the last of speech
   logic [63:0] run_first_ns_q, speech_last_ns_q;
 
+  assign score   = evidence_q > loudest_q ? evidence_q : loudest_q;
   assign audible = 18'(level) >= audible_at_q;
   assign above   = 18'(level) >= goes_on_at_q;
 
@@ -305,8 +309,8 @@ module vad (
       starts  = audible && 18'(level) >= starts_at_q && (window_zc_q <= 7'({zc_max, 2'b00}) || loud_q);
       goes_on = audible && above;
     end else begin
-      starts  = audible && above && score_q >= onset_score;
-      goes_on = audible && above && score_q >= offset_score;
+      starts  = audible && above && (loudest_q >= onset_score || evidence_q >= onset_score);
+      goes_on = audible && above && (loudest_q >= offset_score || evidence_q >= offset_score);
     end
   end
 
@@ -377,7 +381,7 @@ module vad (
         hop_energy                    <= level;
         hop_floor                     <= floor_q;
         hop_zc                        <= 8'(window_zc_q);
-        if (!plain) hop_score <= score_q;
+        if (!plain) hop_score <= score;
         else hop_score <= steps_over > 16'd255 ? 8'd255 : steps_over[7:0];
       end else if (step7_q) begin
         speech_q <= speech_q || is_speech;

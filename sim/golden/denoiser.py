@@ -35,6 +35,7 @@ PEAK_RISE, PEAK_FALL = 3, 4  # the peak goes an eighth of the way up, and down b
 RUMBLE_RISE, RUMBLE_FALL = 5, 8  # the rumble a thirty-second, and 8 (6 dB/s)
 RUMBLE_SKIRT = np.array([8504, 6123, 3742, 680])  # bins 0 to 3: how far over the rumble the peak is for a gain of 1/2
 LOW = len(RUMBLE_SKIRT)
+LOW_FLOOR = UNITY >> 3  # lowest gain of these, unless the other floor is lower
 RATIO_OF_1 = 8192  # log2 of a ratio of 1 in Q9.8
 EXP2_LEAST, EXP2_MOST = -10 * 1024, 9 * 1024 - 1
 
@@ -58,7 +59,7 @@ class Settings:
     """The registers DENOISE_*, with their reset values."""
 
     bypass: bool = False
-    floor: int = 16384  # lowest gain of bins 4 to 64, Q1.15; at most 32768
+    floor: int = 32768  # lowest gain of bins 4 to 64, Q1.15; at most 32768
     oversubtraction: int = 0  # log2 in Q6.10, added to the noise estimate
     smoothing: int = 55706  # decision-directed weight of the hop before, Q0.16
 
@@ -143,7 +144,8 @@ class Gain:
     Speech, Signal Proc. 32(6), 1984), and not under the floor.
     Rumble (wind, traffic, handling) comes and goes faster than the minimum sees, and a gain that followed it would
     tear the voice. But no voice reaches under 62 Hz: what bin 0 holds, slowly tracked and compared with the peak of the
-    speech, says how much bins 0 to 3 are worth, and the gain there has no other floor.
+    speech, says how much bins 0 to 3 are worth, and the gain there has a floor of its own. Only what is louder in bin 0
+    than in bin 1 is rumble: the window spreads a low voice into bin 0, but leaves it louder in bin 1.
     """
 
     def __init__(self, settings: Settings = Settings(), shape: tuple = (BINS,)) -> None:
@@ -152,7 +154,7 @@ class Gain:
         self.least = np.full(shape, NOTHING, dtype=np.int64)
         self.past = np.full((BUCKETS, *shape), NOTHING, dtype=np.int64)  # least of each bucket, oldest first
         self.kept = np.zeros(shape, dtype=np.int64)  # speech of the hop before, in units of its noise: Q9.8
-        self.rumble = np.zeros(shape[:-1], dtype=np.int64)  # level of bin 0, slowly
+        self.rumble = np.zeros(shape[:-1], dtype=np.int64)  # level of bin 0, slowly, of the hops before
         self.peak = np.zeros(shape[:-1], dtype=np.int64)  # greatest level of bins LOW to 64, of the hops before
         self.hops = 0
 
@@ -172,7 +174,6 @@ class Gain:
             self.least = np.full_like(self.least, NOTHING)
             self.hops = 0
 
-        self.rumble = follow(self.rumble, level[..., 0], RUMBLE_RISE, RUMBLE_FALL)
         hidden = np.clip(self.peak[..., None] - MASK - noise, 0, MASK_MOST)
         posterior = exp2(level - (noise - hidden) - self.settings.oversubtraction)
         excess = np.maximum(posterior - 256, 0)
@@ -180,6 +181,8 @@ class Gain:
         ratio = log2(prior)
         cap = np.maximum(RATIO_OF_1 + (self.peak - self.rumble)[..., None] - RUMBLE_SKIRT, 0)
         ratio[..., :LOW] = np.minimum(ratio[..., :LOW], cap)
+        rumble = np.where(level[..., 0] > level[..., 1], level[..., 0], 0)
+        self.rumble = follow(self.rumble, rumble, RUMBLE_RISE, RUMBLE_FALL)
         self.peak = follow(self.peak, level[..., LOW:].max(axis=-1), PEAK_RISE, PEAK_FALL)
 
         wiener = GAIN[ratio >> 6]
@@ -188,7 +191,7 @@ class Gain:
         if self.settings.bypass:
             return noise, np.full_like(noise, UNITY)
         gain = np.maximum(wiener, self.settings.floor)
-        gain[..., :LOW] = wiener[..., :LOW]
+        gain[..., :LOW] = np.maximum(wiener[..., :LOW], min(self.settings.floor, LOW_FLOOR))
         return noise, gain
 
 
