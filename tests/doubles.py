@@ -22,11 +22,24 @@ def frame(sequence: int, *, flags: int = 0, capture_ns: int | None = None, pcm: 
     return Frame(sequence, capture_ns, flags, 0, 0, 0, 0, 0, 64, 1, 0, pcm)
 
 
+class DetectorGate:
+    """An EchoGate for a microphone that hears no loudspeaker: speech of the detector is the user's."""
+
+    def __init__(self):
+        self.told = []
+
+    def user(self, frame):
+        return frame.speech
+
+    def __getattr__(self, name):
+        return lambda *values: self.told.append((name, *values))
+
+
 class FakeReply:
     def __init__(self, board, rate):
         self.board, self.rate = board, rate
         self.times = {}
-        self.written = []
+        self.written, self.ducks = [], []
         self.waiting = 0
         self.heard = 0
         self.finished = self.over = self.dry = False
@@ -42,6 +55,9 @@ class FakeReply:
 
     def buffered(self):
         return self.waiting
+
+    def duck(self, db):
+        self.ducks.append((self.board.ns, db))
 
     def played(self):
         return self.heard
@@ -60,6 +76,7 @@ class FakeReply:
         take = min(self.waiting, want)
         if take and "first" not in self.times:
             self.times["first"] = start_ns
+            self.board.tell("reply_started", start_ns)
         dry = take < want and not self.finished and self.heard > 0
         if dry and not self.dry:
             self.board.tell("underrun", start_ns, self.heard + take)

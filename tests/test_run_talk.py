@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from doubles import FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
+from doubles import DetectorGate, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath import cli
 from voxpath.errors import BoardError
+from voxpath.speech import chain
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def stage(monkeypatch):
     stage = Stage()
     stage.board = FakeBoard()
     models = {"asr": "a", "llm": "l", "tts": "t"}
+    monkeypatch.setattr(chain, "EchoGate", DetectorGate)
     monkeypatch.setattr(cli, "open_sim", lambda progress, **options: stage.board)
     monkeypatch.setattr(
         cli, "load_engines", lambda args, progress: ((stage.recogniser, stage.language, stage.voice), models)
@@ -60,7 +62,8 @@ def test_a_recording_is_answered_and_reported(stage, capsys, tmp_path):
     label_end_ns = stage.board.sources[0][0] + 1_800_000_000  # half a second of lead-in
     assert turn["times_ns"]["speech_end"] == label_end_ns and turn["speech_end_from"] == "label"
     assert turn["response_ms"] == pytest.approx((turn["times_ns"]["reply_start"] - label_end_ns) / 1e6, abs=0.001)
-    assert summary["settings"]["endpoint"] == "adaptive:180,800" and summary["models"] == {"asr": "a", "llm": "l", "tts": "t"}
+    assert summary["settings"]["endpoint"] == "adaptive:180,800"
+    assert summary["models"] == {"asr": "a", "llm": "l", "tts": "t"}
     assert (tmp_path / "report" / "turns.jsonl").read_text().count("\n") == 1
     assert soundfile.info(tmp_path / "out.wav").samplerate == 48_000
 

@@ -4,13 +4,18 @@ import time
 import numpy as np
 import pytest
 
-from doubles import HOP_NS, Deaf, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
+from doubles import HOP_NS, Deaf, DetectorGate, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath.errors import BoardError
 from voxpath.speech import chain as chains
 from voxpath.speech.chain import Chain, Watcher
 from voxpath.speech.endpoint import FixedSilence
 
 # 20 times real time in these tests: an engine that takes 1 ms here takes 20 ms of the board's time.
+
+
+@pytest.fixture(autouse=True)
+def no_echo(monkeypatch):
+    monkeypatch.setattr(chains, "EchoGate", DetectorGate)
 
 
 class Notes(Watcher):
@@ -100,8 +105,8 @@ def test_a_recognition_begun_at_the_pause_is_kept_when_nobody_speaks_again():
 
 
 def test_a_reply_begun_at_the_pause_is_there_at_the_endpoint():
-    (turn,) = Talk(FakeBoard([(0.5, 1.5)], speed=5.0)).run()
-    assert turn.times["reply_ready"] < turn.times["endpoint"] < turn.times["handed_to_board"]
+    (turn,) = Talk(FakeBoard([(0.5, 1.5)], speed=5.0), silence_ms=1000).run()
+    assert turn.times["reply_ready"] < turn.times["endpoint"] <= turn.times["handed_to_board"]
 
 
 def test_words_are_shown_while_they_are_spoken():
@@ -174,21 +179,41 @@ def test_the_conversation_so_far_is_part_of_the_next_prompt_and_is_not_read_twic
 
 
 def test_a_reply_that_is_still_playing_stops_when_the_next_utterance_lasts():
-    board = FakeBoard([(0.5, 1.0), (8.0, 10.0)])
-    talk = Talk(board, FakeRecogniser("one", "two"), FakeLanguage("A long story.", "Yes."), FakeVoice(seconds=20.0))
+    board = FakeBoard([(0.5, 1.0), (15.0, 17.0)])
+    talk = Talk(board, FakeRecogniser("one", "two"), FakeLanguage("A long story.", "Yes."), FakeVoice(seconds=30.0))
     first, second = talk.run(2, patience_s=8)
     assert first.barged_in and "stopped" in board.replies[0].times
-    assert 8_000_000_000 < first.times["reply_end"] < 10_000_000_000
+    assert 15_000_000_000 < first.times["reply_end"] < 17_000_000_000
     assert second.transcript == "two" and not second.barged_in
+    # The first hears of itself what was said of it: nothing was, or it would be in the prompt of the second.
+    assert [name for name, *_ in talk.chain._gate.told if name != "wrote"][:3] == ["started", "ducked", "ended"]
 
 
-@pytest.mark.parametrize("click_s", [0.04, 0.1])
-def test_a_click_or_a_cough_during_a_reply_does_not_stop_it(click_s):
+def test_what_was_heard_of_a_reply_that_was_cut_is_what_the_conversation_remembers():
+    board = FakeBoard([(0.5, 1.0), (6.0, 8.0)], speed=5.0)
+    language = FakeLanguage("One two three, four five six, seven eight nine.", "Yes.")
+    talk = Talk(board, FakeRecogniser("count", "stop"), language, FakeVoice(lead_s=0.0, seconds=4.0))
+    first, second = talk.run(2)
+    assert first.barged_in
+    remembered = language.prompts[-1].split("<assistant>")[1].split("\n")[0]
+    assert remembered and "One two three, four five six, seven eight nine.".startswith(remembered)
+    # A phrase takes 4 s. The second began at about 5.3 s and was cut at about 6.4 s, a quarter into it.
+    assert remembered.split()[-1] in ("four", "five")
+
+
+@pytest.mark.parametrize("click_s", [0.04, 0.2])
+def test_a_click_or_a_cough_during_a_reply_lowers_it_for_a_while_and_does_not_stop_it(click_s):
     board = FakeBoard([(0.5, 1.0), (8.0, 8.0 + click_s)])
     talk = Talk(board, language=FakeLanguage("A long story."), voice=FakeVoice(seconds=15.0))
     (turn,) = talk.run(1)
     assert not turn.barged_in and talk.notes.errors == []
-    assert len(talk.turns) == 1 and "last" in board.replies[0].times
+    (reply,) = board.replies
+    assert len(talk.turns) == 1 and "last" in reply.times
+    (lowered_ns, db), (back_ns, full) = reply.ducks
+    assert db <= -20 and full == 0
+    # Two frames of speech; 200 ms after its end, and a few frames for the host to hear of it.
+    assert 8_008_000_000 <= lowered_ns <= 8_060_000_000
+    assert click_s + 0.199 <= (back_ns - 8_000_000_000) / 1e9 <= click_s + 0.26
 
 
 def test_a_turn_whose_reply_has_not_begun_is_taken_back_when_the_speaker_goes_on():

@@ -55,8 +55,8 @@ def parser() -> Parser:
     options.add_argument(
         "--endpoint",
         default="adaptive:180,800",
-        help="silence that ends a turn, in ms: adaptive:MIN,MAX by how complete the words are (default adaptive:180,800), "
-        "or fixed:MS",
+        help="ms of silence that end a turn: adaptive:MIN,MAX by how complete the words are, or fixed:MS "
+        "(default adaptive:180,800)",
     )
     options.add_argument(
         "--no-speculation",

@@ -24,10 +24,13 @@ import numpy as np
 from voxpath.engines.cancel import Cancel, Cancelled
 from voxpath.errors import BoardError, VoxpathError
 from voxpath.link.frame import SAMPLE_RATE
-from voxpath.speech.draft import Draft, Sound
+from voxpath.speech.barge_in import BargeIn, bright
+from voxpath.speech.draft import Draft
+from voxpath.speech.echo import EchoGate
 from voxpath.speech.endpoint import Adaptive, Evidence, FixedSilence
 from voxpath.speech.listen import Listener, Signal, Utterance
 from voxpath.speech.phrases import PhraseCutter
+from voxpath.speech.pronounce import say
 from voxpath.speech.recognise import Recognition, stable, words
 from voxpath.speech.speak import Joiner
 from voxpath.speech.stage import Stage
@@ -36,7 +39,7 @@ from voxpath.speech.turn import Turn
 
 STUCK_S = 3.0  # a reply, or a step of one, that takes longer than this ends its turn with an error
 DEAD_S = 1.0  # a board that sends no frame for this long is dead
-INTERRUPT_MS = 120  # speech that lasts this long while a reply is under way is the speaker's next turn
+INTERRUPT_MS = 120  # speech that lasts this long before a reply is heard is more of the same turn
 AHEAD_S = 0.6  # how much of a reply waits in the board; the rest waits here, where it can be dropped
 PIECE_S = 0.1
 PARTIAL_S = 0.2  # of new sound before the recogniser goes over what there is again
@@ -92,6 +95,10 @@ class Chain:
         self._lock = threading.Lock()
         self._hearing = threading.Lock()  # held while a frame is taken in, so that `idle` sees no half-made turn
         self._detected: deque = deque()
+        self._gate = EchoGate()
+        self._barge_in = BargeIn()
+        self._played: deque = deque()  # calls of the gate that other threads have to make, in order
+        self._deaf = False
         self._running = False
         self._stopping = Cancel()
         self._last_frame = time.monotonic()
@@ -152,7 +159,7 @@ class Chain:
                 return False
             self._tell_board(turn_open=True)
             self._turn = turn
-        self._play(turn, self._said(text))
+        self._play(turn, self._unasked(text))
         return True
 
     def check(self) -> None:
@@ -197,14 +204,16 @@ class Chain:
         while self._detected:
             event = self._detected.popleft()
             (self.listener.onset_at if event.kind == "onset" else self.listener.offset_at)(event.ns)
+        while self._played:
+            tell, *values = self._played.popleft()
+            tell(*values)
         self.listener.needed_ms = self._endpoint.silence_ms(self._evidence())
-        signal = self.listener.hear(frame)
+        user = self._gate.user(frame) and not self._deaf
+        signal = self.listener.hear(frame, user)
         utterance = self.listener.utterance
         self._watcher.level(frame, self.listener.state)
         if signal in (Signal.ONSET, Signal.NOISE):
             self._forget()
-        elif signal is Signal.PAUSE and self._speculate and not self._answering():
-            self._candidate = self._begin_recognition(utterance)
         elif signal is Signal.RESUMED:
             self._candidate = None
             self._drop_draft()
@@ -215,10 +224,32 @@ class Chain:
             self._forget()  # too short to be the next turn: a cough, an "mm"
         elif signal is Signal.ENDPOINT:
             self._commit()
-        elif signal is None and utterance is not None and self._speculate:
+        elif utterance is not None and self._speculate and not self._answering():
             self._follow_words(utterance)
-        if signal in (None, Signal.RESUMED) and utterance is not None and utterance.speech_ms >= INTERRUPT_MS:
-            self._interrupt()
+        self._hear_over_reply(frame, user)
+
+    def _hear_over_reply(self, frame, user: bool) -> None:
+        """Somebody may speak while a turn is open: lower or end its reply, or, if none is heard yet, take it back."""
+        turn, utterance = self._turn, self.listener.utterance
+        if turn is None or turn.cancel.is_set:
+            return
+        if not turn.begun:
+            speaks = utterance is not None and not self.listener.paused and utterance.speech_ms >= INTERRUPT_MS
+            if speaks and turn.withdraw():
+                if turn.utterance is not None:
+                    self.listener.take_back(turn.utterance)
+                    self._turns -= 1
+                self._close(turn)
+            return
+        action = self._barge_in.hear(user, len(frame.pcm) * 1e3 / SAMPLE_RATE, bright(frame.pcm))
+        if action == "flush":
+            turn.barged_in = True
+            turn.call_off()
+        elif action is not None and turn.board_reply is not None:
+            db = self._barge_in.duck_db if action == "duck" else 0.0
+            with contextlib.suppress(BoardError):  # a dead board is reported by its frames
+                turn.board_reply.duck(db)
+            self._gate.ducked(db, self._now())
 
     def _evidence(self) -> Evidence:
         candidate, draft = self._candidate, self._draft
@@ -226,21 +257,32 @@ class Chain:
             return Evidence()
         return Evidence(candidate.said(), None if draft is None else draft.over)
 
-    def _follow_words(self, utterance) -> None:
-        """Go over what has been said so far whenever the recogniser is free and there is enough of it that is new."""
+    def _follow_words(self, utterance: Utterance) -> None:
+        """Recognise all that was said before a pause; while somebody speaks, what there is, whenever the recogniser is
+        free and enough of it is new."""
         latest = self._latest
-        if self.listener.paused or self._answering() or (latest is not None and not latest.done):
-            return
-        if utterance.seconds >= (0.0 if latest is None else len(latest.pcm) / SAMPLE_RATE) + PARTIAL_S:
-            self._begin_recognition(utterance)
+        if self.listener.paused:
+            if self._candidate is None:
+                self._begin_recognition(utterance, final=True)
+        elif latest is None or latest.done:
+            known_s = 0.0 if latest is None else len(latest.pcm) / SAMPLE_RATE
+            if utterance.seconds >= known_s + PARTIAL_S:
+                self._begin_recognition(utterance)
 
-    def _begin_recognition(self, utterance: Utterance, pcm: np.ndarray | None = None) -> Recognition:
-        """Have the recogniser hear all that there is of an utterance now (or `pcm`), instead of what it hears of it."""
+    def _begin_recognition(
+        self, utterance: Utterance, pcm: np.ndarray | None = None, *, final: bool = False
+    ) -> Recognition:
+        """Have the recogniser hear all that there is of an utterance now (or `pcm`), instead of what it hears of it.
+
+        A `final` one becomes the candidate.
+        """
         recognition = Recognition(utterance.pcm() if pcm is None else pcm, self._now(), tuple(utterance.segments))
         latest, self._latest = self._latest, recognition
         if latest is not None:
             latest.cancel.set()
             recognition.follow(latest)
+        if final:
+            self._candidate = recognition
         self._stages["recognise"].put(self._recognise, recognition)
         return recognition
 
@@ -285,20 +327,6 @@ class Chain:
     def _answering(self) -> bool:
         turn = self._turn
         return turn is not None and not turn.cancel.is_set
-
-    def _interrupt(self) -> None:
-        """Someone speaks while a turn is open: take the turn back, or, if its reply is being heard, cut the reply."""
-        if not self._answering():
-            return
-        turn = self._turn
-        if turn.withdraw():
-            if turn.utterance is not None:
-                self.listener.take_back(turn.utterance)
-                self._turns -= 1
-            self._close(turn)
-        else:
-            turn.barged_in = True
-            turn.call_off()
 
     # ---- recognise -------------------------------------------------------------------------------------------------
 
@@ -387,12 +415,14 @@ class Chain:
         joiner = Joiner(self._voice.rate)
         while (phrase := draft.next(draft.phrases)) is not None:
             draft.at("speak")
-            for chunk in self._voice.speak(phrase, cancel=draft.cancel):
+            first = True
+            for chunk in self._voice.speak(say(phrase), cancel=draft.cancel):
                 self._stamp(draft, "tts_first_audio")
                 if len(sound := joiner(chunk)):
                     self._stamp(draft, "reply_ready")
-                    draft.sound.put(Sound(sound, phrase))
-            draft.sound.put(Sound(joiner.end(phrase), phrase, last=True))
+                    draft.sounds(sound, phrase, first=first)
+                    first = False
+            draft.sounds(joiner.end(phrase), phrase, first=first, last=True)
             draft.at("think")
         draft.sound.put(None)
 
@@ -433,7 +463,6 @@ class Chain:
         while (sound := draft.next(draft.sound)) is not None:
             self._write(turn, sound.pcm)
             if sound.last:
-                turn.spans.append((sound.phrase, turn.samples))
                 turn.first_phrase_samples = turn.first_phrase_samples or turn.samples
         if turn.board_reply is None:
             raise VoxpathError("the reply had no sound")
@@ -448,12 +477,14 @@ class Chain:
             if not turn.begin():
                 raise Cancelled
             turn.rate = rate
+            self._barge_in = BargeIn()
             turn.board_reply = self._board.start_reply(rate)
         for start in range(0, len(pcm), int(PIECE_S * rate)):
             piece = pcm[start : start + int(PIECE_S * rate)]
             while turn.board_reply.buffered() > AHEAD_S * rate:
                 self._wait(turn, PIECE_S / 4)
             turn.cancel.check()
+            self._played.append((self._gate.wrote, piece, rate))
             turn.board_reply.write(piece)
             if "handed_to_board" not in turn.times:
                 self._stamp(turn, "handed_to_board")
@@ -488,6 +519,7 @@ class Chain:
                 reply.stop()
             except BoardError as error:
                 turn.error = turn.error or str(error)
+        self._played.append((self._gate.ended, self._now()))
         heard = {"first": "first_pcm", "last": "reply_end", "stopped": "reply_end"}
         turn.times |= {heard[kind]: ns for kind, ns in reply.times.items() if kind in heard}
 
@@ -519,14 +551,14 @@ class Chain:
             self._close(turn)
             return
         waiting = turn.draft
-        apology = self._said(APOLOGY)
+        apology = self._unasked(APOLOGY)
         if waiting is None:
             self._play(turn, apology)
         else:
             turn.draft = apology
             waiting.cancel.set()
 
-    def _said(self, text: str) -> Draft:
+    def _unasked(self, text: str) -> Draft:
         """A draft of words that need no thought."""
         draft = Draft("", reply=text)
         draft.go.set()
@@ -547,7 +579,7 @@ class Chain:
         if turn.draft is not None:
             turn.times |= {name: ns for name, ns in turn.draft.times.items() if name not in turn.times}
         self._used_s += sum(work.cpu_s for work in (turn.recognition, turn.draft) if work is not None)
-        heard = turn.heard(turn.board_reply.played()) if turn.board_reply is not None else ""
+        heard = turn.draft.heard(turn.board_reply.played()) if turn.board_reply is not None else ""
         if heard and turn.error is None:
             self._stages["think"].put(self._remember, (turn.transcript, heard))
         if turn.utterance is not None:
@@ -571,6 +603,7 @@ class Chain:
             if event.kind in ("onset", "offset"):
                 self._detected.append(event)
             elif event.kind == "reply_started" and turn is not None:
+                self._played.append((self._gate.started, event.ns))
                 self._watcher.sounding(turn, event.ns)
             elif event.kind == "underrun" and turn is not None:
                 turn.underruns.append((event.ns, event.position))

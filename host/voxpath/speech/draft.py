@@ -17,8 +17,7 @@ class Sound:
     """A piece of a spoken phrase, int16 at the voice's rate; `last` ends the phrase."""
 
     pcm: np.ndarray
-    phrase: str
-    last: bool = False
+    last: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -39,6 +38,7 @@ class Draft:
     progress: float = field(default_factory=time.monotonic)
     phrases: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
     sound: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
+    spans: list[tuple[str, int]] = field(default_factory=list)  # phrases, and the sample where the sound of each ends
     times: dict[str, int] = field(default_factory=dict)
     error: Exception | None = None
     cpu_s: float = 0.0
@@ -46,6 +46,30 @@ class Draft:
     def at(self, step: str) -> None:
         self.step = step
         self.progress = time.monotonic()
+
+    def sounds(self, pcm: np.ndarray, phrase: str, *, first: bool = False, last: bool = False) -> None:
+        """Add sound of a phrase for the board to play."""
+        made = self.spans[-1][1] if self.spans else 0
+        if not first and self.spans:
+            self.spans.pop()
+        self.spans.append((phrase, made + len(pcm)))
+        self.sound.put(Sound(pcm, last))
+
+    def heard(self, samples: int) -> str:
+        """The words that the first `samples` of the sound hold; within a phrase by their letters."""
+        text, start = [], 0
+        for phrase, end in self.spans:
+            if end <= samples:
+                text.append(phrase)
+            elif start < samples:
+                part, letters, told = (samples - start) / (end - start), len(phrase), 0
+                for word in phrase.split():
+                    told += len(word) + 1
+                    if told > part * letters:
+                        break
+                    text.append(word)
+            start = end
+        return " ".join(text)
 
     def wait(self) -> None:
         """Return once the reply is wanted. Raises Cancelled."""

@@ -135,6 +135,11 @@ class EchoGate:
         self._previous = frame
         return self._was_user
 
+    @property
+    def rest(self) -> np.ndarray:
+        """What the reply does not explain of the newest frame: float64[64], 16 kHz, in units of int16."""
+        return self._rest[FRAME_SAMPLES:]
+
     def _forget_reply(self) -> None:
         self._pcm, self._length, self._rate = np.zeros(0, np.float32), 0, SAMPLE_RATE
         self._first_ns: int | None = None

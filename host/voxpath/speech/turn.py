@@ -36,7 +36,6 @@ class Turn:
     committed: float = field(default_factory=time.monotonic)
     rate: int = 0
     pcm: list[np.ndarray] = field(default_factory=list)
-    spans: list[tuple[str, int]] = field(default_factory=list)  # phrases, and the sample where each ends
     first_phrase_samples: int | None = None
     begun: bool = False
     playing: bool = False  # everything has been handed to the board
@@ -67,22 +66,6 @@ class Turn:
     def moved(self) -> float:
         """When something last went on, `time.monotonic`."""
         return max(self.progress, self.committed, self.draft.progress if self.draft is not None else 0.0)
-
-    def heard(self, samples: int) -> str:
-        """The words of the reply that the first `samples` of its sound hold; within a phrase by their letters."""
-        text, start = [], 0
-        for phrase, end in self.spans:
-            if end <= samples:
-                text.append(phrase)
-            elif start < samples:
-                part, letters, told = (samples - start) / (end - start), len(phrase), 0
-                for word in phrase.split():
-                    told += len(word) + 1
-                    if told > part * letters:
-                        break
-                    text.append(word)
-            start = end
-        return " ".join(text)
 
     def begin(self) -> bool:
         """The reply is about to be heard; False when the turn has been called off."""
