@@ -26,11 +26,19 @@ def test_the_reply_is_lowered_at_the_second_user_frame_in_a_row():
 
 
 def test_speech_that_lasts_ends_the_reply_once():
-    assert actions((20, False), (1000, True)) == {28: "duck", 20 + 252: "flush"}
+    assert actions((20, False), (1000, True)) == {28: "duck", 20 + 276: "flush"}
 
 
-def test_gaps_of_a_stop_consonant_do_not_count_and_do_not_begin_anew():
-    assert actions((120, True), (60, False), (200, True)) == {8: "duck", 120 + 60 + 132: "flush"}
+def test_gaps_of_a_stop_consonant_do_not_begin_anew():
+    assert actions((120, True), (60, False), (200, True)) == {8: "duck", 276: "flush"}
+
+
+def test_clicks_in_a_row_are_no_speech():
+    assert "flush" not in actions(*[(16, True), (40, False)] * 20).values()
+
+
+def test_a_cough_of_a_quarter_of_a_second_does_not_end_a_reply():
+    assert "flush" not in actions((272, True), (400, False)).values()
 
 
 def test_a_longer_gap_begins_anew():
@@ -48,7 +56,7 @@ def test_three_coughs_do_not_end_a_reply():
 def test_a_hum_must_last_longer_than_words():
     assert "flush" not in actions((400, True, False), (300, False)).values()
     assert actions((600, True, False)) == {8: "duck", 420: "flush"}
-    assert actions((100, True, False), (500, True, True)) == {8: "duck", 252: "flush"}
+    assert actions((100, True, False), (500, True, True)) == {8: "duck", 276: "flush"}
 
 
 def test_a_click_in_a_hum_does_not_make_words_of_it():
@@ -62,7 +70,7 @@ def test_how_long_speech_must_last_can_be_chosen(after):
 
 def test_frames_may_have_any_length():
     machine = BargeIn()
-    assert [machine.hear(True, 50) for _ in range(6)] == [None, "duck", None, None, "flush", None]
+    assert [machine.hear(True, 50) for _ in range(7)] == [None, "duck", None, None, None, "flush", None]
 
 
 def test_a_hum_is_not_bright_and_an_open_vowel_or_a_hiss_is():

@@ -63,3 +63,59 @@ def test_a_fresh_context_after_a_hang_holds_the_conversation():
     thinker.renew()
     answer(thinker, "two")
     assert language.prompts[-1] == "<user>one\n<assistant>Aye.\n<user>two\n<assistant>"
+
+
+class FakeServer:
+    """Answers in pieces of three characters."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    def chat(self, messages, limit, cancel):
+        self.asked.append(messages)
+        text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        for at in range(0, len(text), 3):
+            cancel.check()
+            yield text[at : at + 3]
+
+
+def test_a_server_is_told_the_system_prompt_and_the_conversation():
+    server = FakeServer("Aye.", "Nay.")
+    remote = think.thinker(server, "Be brief.")
+    assert answer(remote, "one") == "Aye." and answer(remote, "two") == "Nay."
+    assert [(message["role"], message["content"]) for message in server.asked[1]] == [
+        ("system", "Be brief."),
+        ("user", "one"),
+        ("assistant", "Aye."),
+        ("user", "two"),
+    ]
+
+
+def test_the_reply_of_a_server_ends_after_two_sentences():
+    assert answer(think.thinker(FakeServer("One is 3.5. Two it is. Three.")), "count") == "One is 3.5. Two it is."
+
+
+def test_a_conversation_of_many_tokens_is_cut_to_its_newer_half():
+    language = FakeLanguage("x" * 200)
+    local = Thinker(language, "")
+    for number in range(8):
+        local.remember(f"q{number}", "x" * 200)
+    assert "".join(map(chr, local._prefix())).count("<assistant>") <= think.HISTORY_TOKENS // 200
+
+
+def test_the_words_foreseen_are_not_read_again():
+    language = FakeLanguage("Aye.")
+    local = Thinker(language, "")
+    local.prepare()
+    local.foresee("what is")
+    language.extended.clear()
+    answer(local, "what is it")
+    assert language.extended == [len(" it\n<assistant>")]
+
+
+def test_the_chance_that_the_turn_is_over_is_that_of_its_end_mark():
+    language = FakeLanguage("Aye.", over=0.25)
+    local = Thinker(language, "")
+    assert local.over("what is it", Cancel()) == 0.25
+    assert "".join(map(chr, local._context.tokens)).endswith("<user>what is it")
+    assert think.thinker(FakeServer("Aye.")).over("what is it", Cancel()) is None

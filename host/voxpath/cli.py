@@ -46,9 +46,15 @@ def parser() -> Parser:
     )
     options.add_argument("--sink", metavar="FILE|none", default="none", help="a 48 kHz WAV of what the board played")
     options.add_argument("--engine", default="cpu", help="cpu")
-    options.add_argument("--asr", metavar="MODEL", help="recogniser: a folder of weights instead of the default")
-    options.add_argument("--llm", metavar="MODEL", help="language model: a GGUF file instead of the default")
-    options.add_argument("--tts", metavar="MODEL", help="voice: a model instead of the default")
+    options.add_argument(
+        "--asr",
+        metavar="MODEL",
+        help="recogniser: whisper:FOLDER of weights in CTranslate2's format, instead of the default",
+    )
+    options.add_argument(
+        "--llm", metavar="MODEL", help="language model: gguf:FILE of the Llama family, or openai:URL[,NAME] of a server"
+    )
+    options.add_argument("--tts", metavar="MODEL", help="voice: an ONNX file of hibari's form, instead of the default")
     options.add_argument(
         "--system", metavar="TEXT|@FILE", default=DEFAULT_SYSTEM, help="what the language model is told"
     )
@@ -296,10 +302,29 @@ def load_engines(args: argparse.Namespace, progress: Progress) -> tuple[tuple, d
     from voxpath import models
     from voxpath.engines import ort
 
-    folders = models.asr(args.asr, progress), models.llm(args.llm, progress), models.tts(args.tts, progress)
+    server = _server(args.llm)
+    asr, tts = models.asr(_path(args.asr, "whisper"), progress), models.tts(args.tts, progress)
+    llm = None if server else models.llm(_path(args.llm, "gguf"), progress)
     progress.say("Loading the models")
-    engines = tuple(map(_load, (ort.recogniser, ort.language, ort.voice), folders))
-    return engines, {name: folder.name for name, folder in zip(("asr", "llm", "tts"), folders, strict=True)}
+    language = server or _load(ort.language, llm)
+    engines = _load(ort.recogniser, asr), language, _load(ort.voice, tts)
+    return engines, {"asr": asr.name, "llm": args.llm if server else llm.name, "tts": tts.name}
+
+
+def _path(choice: str | None, kind: str) -> str | None:
+    """The path of `KIND:PATH` or of `PATH`."""
+    return choice.removeprefix(f"{kind}:") if choice else None
+
+
+def _server(choice: str | None):
+    """The server of `openai:URL[,MODEL]`, which answers; None for another choice."""
+    if not choice or not choice.startswith("openai:"):
+        return None
+    from voxpath.engines.openai import Server
+
+    server = Server.parse(choice.removeprefix("openai:"))
+    server.check()
+    return server
 
 
 def _load(make, folder: Path):

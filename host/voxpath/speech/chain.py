@@ -34,7 +34,7 @@ from voxpath.speech.pronounce import say
 from voxpath.speech.recognise import Recognition, stable, words
 from voxpath.speech.speak import Joiner
 from voxpath.speech.stage import Stage
-from voxpath.speech.think import DEFAULT_SYSTEM, Thinker
+from voxpath.speech.think import DEFAULT_SYSTEM, thinker
 from voxpath.speech.turn import Turn
 
 STUCK_S = 3.0  # a reply, or a step of one, that takes longer than this ends its turn with an error
@@ -80,7 +80,7 @@ class Chain:
         on_turn: Callable[[Turn], None] = lambda turn: None,
     ) -> None:
         self._board, self._recogniser, self._voice = board, recogniser, voice
-        self._thinker = Thinker(language, system)
+        self._thinker = thinker(language, system)
         self._endpoint = endpoint
         self._speculate = speculate
         self._watcher = watcher or Watcher()
@@ -98,7 +98,7 @@ class Chain:
         self._gate = EchoGate()
         self._barge_in = BargeIn()
         self._played: deque = deque()  # calls of the gate that other threads have to make, in order
-        self._deaf = False
+        self._deaf = self._finish = False
         self._running = False
         self._stopping = Cancel()
         self._last_frame = time.monotonic()
@@ -162,6 +162,27 @@ class Chain:
         self._play(turn, self._unasked(text))
         return True
 
+    def mute(self, finish: bool = False) -> None:
+        """Hear nobody from now on. What was being said is forgotten, or, with `finish`, is a whole turn at once."""
+        with self._hearing:
+            self._deaf = True
+            self._finish = finish and self.listener.utterance is not None
+            if not self._finish and self.listener.utterance is not None:
+                self.listener.forget()
+                self._forget()
+
+    def unmute(self) -> None:
+        """Hear again."""
+        with self._hearing:
+            self._deaf = self._finish = False
+
+    def interrupt(self) -> None:
+        """End the reply that is being heard or made, if any, as if it had been spoken over."""
+        turn = self._turn
+        if turn is not None:
+            turn.barged_in = True
+            turn.call_off()
+
     def check(self) -> None:
         """Raise BoardError if the board has died; end a turn that has made no progress for too long."""
         if self._board_error is not None:
@@ -207,7 +228,7 @@ class Chain:
         while self._played:
             tell, *values = self._played.popleft()
             tell(*values)
-        self.listener.needed_ms = self._endpoint.silence_ms(self._evidence())
+        self.listener.needed_ms = 0.0 if self._finish else self._endpoint.silence_ms(self._evidence())
         user = self._gate.user(frame) and not self._deaf
         signal = self.listener.hear(frame, user)
         utterance = self.listener.utterance
@@ -223,6 +244,7 @@ class Chain:
         elif signal is Signal.ENDPOINT and self._answering():
             self._forget()  # too short to be the next turn: a cough, an "mm"
         elif signal is Signal.ENDPOINT:
+            self._finish = False
             self._commit()
         elif utterance is not None and self._speculate and not self._answering():
             self._follow_words(utterance)
@@ -243,8 +265,7 @@ class Chain:
             return
         action = self._barge_in.hear(user, len(frame.pcm) * 1e3 / SAMPLE_RATE, bright(frame.pcm))
         if action == "flush":
-            turn.barged_in = True
-            turn.call_off()
+            self.interrupt()
         elif action is not None and turn.board_reply is not None:
             db = self._barge_in.duck_db if action == "duck" else 0.0
             with contextlib.suppress(BoardError):  # a dead board is reported by its frames
@@ -545,7 +566,8 @@ class Chain:
         if turn.cancel.is_set or turn.closed:
             return
         again, turn.error = turn.error is not None, turn.error or why
-        self._watcher.failed(turn, f"Turn {turn.number} ended: {why.rstrip('.')}.")
+        what = "What was to be said" if turn.utterance is None else f"Turn {turn.number}"
+        self._watcher.failed(turn, f"{what} ended: {why.rstrip('.')}.")
         if again or turn.begun or turn.step in ("speak", "play"):
             turn.call_off()
             self._close(turn)
@@ -579,9 +601,10 @@ class Chain:
         if turn.draft is not None:
             turn.times |= {name: ns for name, ns in turn.draft.times.items() if name not in turn.times}
         self._used_s += sum(work.cpu_s for work in (turn.recognition, turn.draft) if work is not None)
-        heard = turn.draft.heard(turn.board_reply.played()) if turn.board_reply is not None else ""
-        if heard and turn.error is None:
-            self._stages["think"].put(self._remember, (turn.transcript, heard))
+        if turn.board_reply is not None:
+            turn.heard = turn.draft.heard(turn.board_reply.played())
+        if turn.heard and turn.error is None:
+            self._stages["think"].put(self._remember, (turn.transcript, turn.heard))
         if turn.utterance is not None:
             self._on_turn(turn)
 

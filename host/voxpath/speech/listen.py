@@ -128,6 +128,12 @@ class Listener:
         if utterance is not None and abs(utterance.speech_start_ns - ns) < 4 * HOP_NS:
             utterance.speech_start_ns = ns
 
+    def forget(self) -> None:
+        """Nothing has been said."""
+        self.utterance = None
+        self.paused = False
+        self._preroll.clear()
+
     def take_back(self, earlier: Utterance) -> None:
         """The speaker went on after all: put an utterance that had been handed out before the one being heard."""
         utterance = self.utterance

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 
 from voxpath.engines.cancel import Cancel
 
@@ -14,18 +15,31 @@ HISTORY_TURNS = 12
 HISTORY_TOKENS = 1200  # with the system prompt; a longer context answers later
 
 
+class Memory:
+    """What was said and answered, oldest first, as it was heard: the last `HISTORY_TURNS` exchanges or fewer."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[tuple[str, str]] = []
+
+    def remember(self, text: str, reply: str, too_long: Callable[[], bool]) -> None:
+        """Keep an exchange; the older half goes when there are too many. `text` is empty for what was said unasked."""
+        self.exchanges.append((text, reply))
+        if len(self.exchanges) > HISTORY_TURNS or too_long():
+            del self.exchanges[: (len(self.exchanges) + 1) // 2]
+
+
 class Thinker:
-    """Keeps the conversation and answers the next thing said.
+    """Answers the next thing said with a language model of our own, whose context holds the conversation.
 
     The context already holds everything up to the place where the user's words go (`prepare`), and while they are
-    spoken those that will stay (`foresee`), so that an answer waits only for the last of them. History is the last
-    `HISTORY_TURNS` exchanges or fewer, of at most `HISTORY_TOKENS` tokens.
+    spoken those that will stay (`foresee`), so that an answer waits only for the last of them. With the system prompt
+    the history has at most `HISTORY_TOKENS` tokens.
     """
 
     def __init__(self, language, system: str = DEFAULT_SYSTEM) -> None:
         self._language = language
         self._system = system
-        self._history: list[tuple[str, str]] = []
+        self._memory = Memory()
         self._context = language.open()
 
     def prepare(self, cancel: Cancel | None = None) -> None:
@@ -36,7 +50,7 @@ class Thinker:
         """Read the first of the user's words while the rest is spoken."""
         self._hold([*self._prefix(), *self._language.tokenizer.encode(text)], cancel)
 
-    def over(self, text: str, cancel: Cancel) -> float:
+    def over(self, text: str, cancel: Cancel) -> float | None:
         """The model's probability that `text` is all that the user says, 0 to 1. May raise Cancelled."""
         chat = self._language.tokenizer
         self._hold([*self._prefix(), *chat.encode(text)], cancel)
@@ -49,35 +63,31 @@ class Thinker:
             [*self._prefix(), *chat.encode(text), *chat.close_turn(), *chat.open_turn("assistant")],
             cancel,
         )
-        written: list[int] = []
-        told = ""
-        for block in self._context.generate(chat.stop, REPLY_TOKENS, cancel):
-            written += block
-            so_far = chat.decode(written)
-            if so_far.endswith("\ufffd"):
-                continue  # half a character
-            end = sentences_end(so_far, REPLY_SENTENCES)
-            so_far = so_far if end is None else so_far[:end]
-            yield so_far[len(told) :]
-            told = so_far
-            if end is not None:
-                break
+        yield from brief(self._written(cancel))
 
     def remember(self, text: str, reply: str) -> None:
-        """Keep an exchange, as it was heard; the oldest go when there are too many. Without `text`, only the reply."""
-        self._history.append((text, reply))
-        if len(self._history) > HISTORY_TURNS or len(self._prefix()) > HISTORY_TOKENS:
-            del self._history[: (len(self._history) + 1) // 2]
+        """Keep an exchange; `text` is empty for what was said unasked."""
+        self._memory.remember(text, reply, lambda: len(self._prefix()) > HISTORY_TOKENS)
 
     def renew(self) -> None:
         """Start over with a fresh context, history kept: after a run that hangs."""
         self._context = self._language.open()
 
+    def _written(self, cancel: Cancel) -> Iterator[str]:
+        """The text so far, each time that there is more of it."""
+        chat = self._language.tokenizer
+        written: list[int] = []
+        for block in self._context.generate(chat.stop, REPLY_TOKENS, cancel):
+            written += block
+            so_far = chat.decode(written)
+            if not so_far.endswith("\ufffd"):  # half a character
+                yield so_far
+
     def _prefix(self) -> list[int]:
         """What the prompt begins with, whatever the user says next: the conversation, and that the user speaks now."""
         chat = self._language.tokenizer
         tokens = [*chat.start(), *(chat.turn("system", self._system) if self._system else [])]
-        for said, reply in self._history:
+        for said, reply in self._memory.exchanges:
             tokens += [*(chat.turn("user", said) if said else []), *chat.turn("assistant", reply)]
         return [*tokens, *chat.open_turn("user")]
 
@@ -87,6 +97,57 @@ class Thinker:
         self._context.truncate(same)
         if same < len(tokens):
             self._context.extend(tokens[same:], cancel)
+
+
+class ServerThinker:
+    """Answers with a server (voxpath.engines.openai.Server), which is told the conversation anew each time."""
+
+    def __init__(self, server, system: str = DEFAULT_SYSTEM) -> None:
+        self._server = server
+        self._system = system
+        self._memory = Memory()
+
+    def prepare(self, cancel: Cancel | None = None) -> None:
+        """Nothing is held between turns."""
+
+    def foresee(self, text: str, cancel: Cancel | None = None) -> None:
+        """A server reads words only to answer them."""
+
+    def over(self, text: str, cancel: Cancel) -> float | None:
+        """A server does not tell."""
+        return None
+
+    def answer(self, text: str, cancel: Cancel) -> Iterator[str]:
+        """As Thinker.answer. May raise Cancelled and ModelError."""
+        messages = [{"role": "system", "content": self._system}] if self._system else []
+        for said, reply in [*self._memory.exchanges, (text, "")]:
+            turns = (("user", said), ("assistant", reply))
+            messages += [{"role": role, "content": content} for role, content in turns if content]
+        yield from brief(accumulate(self._server.chat(messages, REPLY_TOKENS, cancel)))
+
+    def remember(self, text: str, reply: str) -> None:
+        """As Thinker.remember."""
+        self._memory.remember(text, reply, lambda: False)
+
+    def renew(self) -> None:
+        """Nothing hangs here: a server that is silent for too long raises."""
+
+
+def thinker(language, system: str = DEFAULT_SYSTEM) -> Thinker | ServerThinker:
+    """The one that goes with a language model, or with a server."""
+    return Thinker(language, system) if hasattr(language, "open") else ServerThinker(language, system)
+
+
+def brief(texts: Iterable[str]) -> Iterator[str]:
+    """Of a text that grows, what is new each time; it ends with its second sentence."""
+    told = ""
+    for text in texts:
+        end = sentences_end(text, REPLY_SENTENCES)
+        text = text if end is None else text[:end]
+        yield text[len(told) :]
+        told = text
+        if end is not None:
+            return
 
 
 def common(one: list[int], other: list[int]) -> int:

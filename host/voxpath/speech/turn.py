@@ -29,6 +29,7 @@ class Turn:
     draft: Draft | None = None
     times: dict[str, int] = field(default_factory=dict)
     transcript: str = ""
+    heard: str = ""  # of the reply, by the time the turn is over
     speculated: bool = False
     barged_in: bool = False
     error: str | None = None
