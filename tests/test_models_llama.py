@@ -2,6 +2,7 @@
 
 import gguf
 import numpy as np
+import onnx
 import pytest
 from gguf import GGMLQuantizationType as Kind
 
@@ -148,12 +149,14 @@ def test_the_exact_export_computes_what_the_formulas_say(tiny):
     np.testing.assert_allclose(context.score(TEXT[1:]), expected, atol=2e-4)
 
 
+FINE = llama.in_blocks(lambda name: True)
+ROUGH = llama.in_blocks(lambda name: False)
 STORED = [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0]
 
 
 @pytest.mark.parametrize("kind", [*STORED, Kind.F16, Kind.Q5_1], ids=lambda kind: kind.name)
-def test_blocks_keep_the_stored_weights_and_nearly_all_of_the_activations(kind, tmp_path):
-    w, language = export(tmp_path / kind.name, kind, **{"token_embd.weight": Kind.Q8_0})
+def test_blocks_keep_the_stored_weights_and_fine_activations_nearly_all_their_bits(kind, tmp_path):
+    w, language = export(tmp_path / kind.name, kind, FINE, **{"token_embd.weight": Kind.Q8_0})
     context = language.open()
     context.extend(TEXT[:1])
     expected = log_probabilities(w, TEXT)[np.arange(len(TEXT) - 1), TEXT[1:]]
@@ -166,7 +169,7 @@ def test_blocks_keep_the_stored_weights_and_nearly_all_of_the_activations(kind, 
 
 def test_matrices_that_are_multiplied_together_may_be_stored_in_different_ways(tmp_path):
     mixed = {f"blk.{layer}.{name}.weight": Kind.Q8_0 for layer in range(LAYERS) for name in ("attn_v", "ffn_up")}
-    w, language = export(tmp_path / "mixed", Kind.Q4_1, **mixed, **{"token_embd.weight": Kind.Q8_0})
+    w, language = export(tmp_path / "mixed", Kind.Q4_1, FINE, **mixed, **{"token_embd.weight": Kind.Q8_0})
     context = language.open()
     context.extend(TEXT[:1])
     expected = log_probabilities(w, TEXT)[np.arange(len(TEXT) - 1), TEXT[1:]]
@@ -175,20 +178,46 @@ def test_matrices_that_are_multiplied_together_may_be_stored_in_different_ways(t
 
 @pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1], ids=lambda kind: kind.name)
 def test_an_embedding_of_four_bits_can_be_the_head_as_well(kind, tmp_path):
-    w, language = export(tmp_path / "tied", kind)
+    w, language = export(tmp_path / "tied", kind, FINE)
     context = language.open()
     context.extend(TEXT[:1])
     expected = log_probabilities(w, TEXT)[np.arange(len(TEXT) - 1), TEXT[1:]]
     assert np.abs(context.score(TEXT[1:]) - expected).mean() < 0.02 * forward(w, TEXT).std()
 
 
-def test_the_reply_to_a_chat_is_the_exact_model_s_token_for_token(tmp_path):
-    _, blocks = export(tmp_path / "blocks", Kind.Q4_1, **{"token_embd.weight": Kind.Q8_0})
+def test_the_default_is_near_the_formulas_and_fine_at_a_layer_s_start_and_the_head(tmp_path):
+    w, language = export(tmp_path / "default", Kind.Q4_1, **{"token_embd.weight": Kind.Q8_0})
+    context = language.open()
+    context.extend(TEXT[:1])
+    expected = log_probabilities(w, TEXT)[np.arange(len(TEXT) - 1), TEXT[1:]]
+    assert np.abs(context.score(TEXT[1:]) - expected).mean() < 0.04 * forward(w, TEXT).std()
+    nodes = onnx.load(tmp_path / "default" / "model.onnx", load_external_data=False).graph.node
+    assert sum(node.op_type == "Round" for node in nodes) == LAYERS + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "sensitive"),
+    [
+        ("blk.7.attn_q.weight", True),
+        ("blk.7.attn_k.weight", True),
+        ("blk.7.attn_v.weight", True),
+        ("blk.7.attn_output.weight", False),
+        ("blk.7.ffn_gate.weight", False),
+        ("output.weight", True),
+        ("token_embd.weight", True),
+    ],
+)
+def test_attention_s_input_and_the_head_s_get_sixteen_bits(name, sensitive):
+    assert llama.is_sensitive(name) == sensitive
+
+
+def test_fine_activations_say_what_the_exact_model_says_token_for_token(tmp_path):
+    _, fine = export(tmp_path / "fine", Kind.Q4_1, FINE, **{"token_embd.weight": Kind.Q8_0})
     _, exact = export(tmp_path / "exact", Kind.Q4_1, llama.EXACT, **{"token_embd.weight": Kind.Q8_0})
     for seed in range(4):
         read = np.random.default_rng(seed).integers(2, len(TOKENS), 20).tolist()
         said = []
-        for language in (blocks, exact):
+        for language in (fine, exact):
             context = language.open()
             context.extend(read)
             said.append([token for block in context.generate(stop=[], limit=20) for token in block])

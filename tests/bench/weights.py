@@ -203,25 +203,13 @@ def eight_bits_in_two_parts() -> llama.Form:
     return llama.Form(llama.IN_BLOCKS.look_up, multiply)
 
 
-def two_parts_in_some(kinds: tuple[str, ...]) -> llama.Form:
-    """The product's form where a tensor's name has one of `kinds` in it, elsewhere activations of 8 bits."""
-    plain = one_part(as_stored)
-
-    def multiply(graph: Graph, x: str, tensors: list[ReaderTensor]) -> str:
-        form = llama.IN_BLOCKS if any(kind in tensors[0].name for kind in kinds) else plain
-        return form.multiply(graph, x, tensors)
-
-    return llama.Form(llama.IN_BLOCKS.look_up, multiply)
-
-
 REFERENCE = "float32"
 FORMS = {
     REFERENCE: llama.EXACT,
-    "4 bit as stored, activations 16 bit (the product's)": llama.IN_BLOCKS,
-    "4 bit as stored, activations 16 bit but for attn_output, gate, up": two_parts_in_some(
-        ("attn_q", "ffn_down", "token_embd", "output.weight")
-    ),
-    "4 bit as stored, activations 8 bit (level 4)": one_part(as_stored),
+    "4 bit as stored, activations 8 bit": llama.in_blocks(lambda name: False),
+    "the same, but 16 bit into q, k, v and head (the product's)": llama.IN_BLOCKS,
+    "the same, and into down": llama.in_blocks(lambda name: llama.is_sensitive(name) or "ffn_down" in name),
+    "4 bit as stored, activations 16 bit": llama.in_blocks(lambda name: True),
     "4 bit as stored, activations float (level 1), head float32": one_part(float_head, level=1),
     "8 bit, activations 8 bit": one_part(rounded_to_eight),
     "8 bit, activations 16 bit": eight_bits_in_two_parts(),

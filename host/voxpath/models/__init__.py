@@ -113,7 +113,7 @@ def default_tts(progress: Progress | None = None) -> Path:
 
 
 # Raise a number when what its exporter writes changes, so that caches are refreshed.
-_EXPORTERS = {"whisper": 2, "llama": 2, "hibari": 1}
+_EXPORTERS = {"whisper": 2, "llama": 3, "hibari": 1}
 
 
 def _converting(progress: Progress | None, what: str) -> None:

@@ -5,10 +5,10 @@
     tokenizer.json   the file's byte-pair encoding in the format of the `tokenizers` package
     model.json       Description, as JSON
 
-Linear layers become MatMulNBits, which multiplies blocks of small integers by 8-bit activations, here in two parts that
-make 16 bits. Weights stored as Q4_0, Q4_1 or Q8_0 keep exactly their bits; every other type is rounded to 8 bits a
-value, with a scale for each 32. So the default model answers as its float32 form does, word for word
-(`tests/bench/weights.py` compares it with other forms).
+Linear layers become MatMulNBits, which multiplies blocks of small integers. Weights stored as Q4_0, Q4_1 or Q8_0 keep
+exactly their bits; every other type is rounded to 8 bits a value, with a scale for each 32. What still differs from
+float32 is the rounding of activations, to 8 bits or, where that changes most of what is said, to 16
+(`tests/bench/weights.py`, docs/models.md).
 """
 
 from collections.abc import Callable
@@ -196,30 +196,44 @@ def _look_up_blocks(graph: Graph, ids: str, tensor: ReaderTensor) -> str:
     return look_up(graph, ids, tensor.name, eight_bits(tensor))
 
 
-def _multiply_blocks(graph: Graph, x: str, tensors: list[ReaderTensor]) -> str:
-    """Q4_0 and Q4_1 as 4 bits, the others as 8.
+def in_blocks(fine: Callable[[str], bool]) -> Form:
+    """Q4_0 and Q4_1 as 4 bits, the others as 8; activations of 16 bits into the tensors for which `fine(name)`, else 8.
 
     A 4-bit weight is scale * (q - 8) + offset, exactly, with q the stored bits. MatMulNBits does the first term. The
     second is the same for a whole block, so it needs only the sums of the inputs over each block: a product a
     thirty-second of the size.
     """
-    four_bits = [tensor.tensor_type in _FOUR_BITS for tensor in tensors]
-    if any(four_bits) and not all(four_bits):
-        return graph.op("Concat", *(_multiply_blocks(graph, x, [tensor]) for tensor in tensors), axis=-1)
-    name, inputs = tensors[0].name, int(tensors[0].shape[0])
-    parts, terms = in_two_parts(graph, x, inputs), []
-    if all(four_bits):
-        nibbles, scales, offsets = _joined([unpack_four_bits(tensor) for tensor in tensors])
-        # Under a name of its own: where the embedding is the head as well, it has been stored as 8 bits.
-        products = multiply(graph, parts, f"{name}.4bit", 4, nibbles[..., 0::2] | nibbles[..., 1::2] << 4, scales)
-        if offsets.any():
-            blocks = graph.reshape(x, 0, 0, inputs // BLOCK, BLOCK)
-            sums = graph.op("ReduceSum", blocks, graph.ints(-1), keepdims=0)
-            terms.append(graph.op("MatMul", sums, graph.weight(f"{name}.offset", offsets.T)))
-    else:
-        products = multiply(graph, parts, name, 8, *_joined([eight_bits(tensor) for tensor in tensors]))
-    halves = [f"{products}.coarse", f"{products}.rest"]
-    return graph.op("Sum", *graph.op("Split", products, out=halves, axis=1, num_outputs=2), *terms)
+
+    def multiply_blocks(graph: Graph, x: str, tensors: list[ReaderTensor]) -> str:
+        four_bits = [tensor.tensor_type in _FOUR_BITS for tensor in tensors]
+        if any(four_bits) and not all(four_bits):
+            return graph.op("Concat", *(multiply_blocks(graph, x, [tensor]) for tensor in tensors), axis=-1)
+        name, inputs = tensors[0].name, int(tensors[0].shape[0])
+        activations, offset = in_two_parts(graph, x, inputs) if fine(name) else x, []
+        if all(four_bits):
+            nibbles, scales, offsets = _joined([unpack_four_bits(tensor) for tensor in tensors])
+            # Under a name of its own: where the embedding is the head as well, it has been stored as 8 bits.
+            packed = nibbles[..., 0::2] | nibbles[..., 1::2] << 4
+            products = multiply(graph, activations, f"{name}.4bit", 4, packed, scales)
+            if offsets.any():
+                blocks = graph.reshape(x, 0, 0, inputs // BLOCK, BLOCK)
+                sums = graph.op("ReduceSum", blocks, graph.ints(-1), keepdims=0)
+                offset = [graph.op("MatMul", sums, graph.weight(f"{name}.offset", offsets.T))]
+        else:
+            products = multiply(graph, activations, name, 8, *_joined([eight_bits(tensor) for tensor in tensors]))
+        terms = [products]
+        if fine(name):
+            terms = [f"{products}.coarse", f"{products}.rest"]
+            graph.op("Split", products, out=terms, axis=1, num_outputs=2)
+        terms += offset
+        return graph.op("Sum", *terms) if len(terms) > 1 else products
+
+    return Form(_look_up_blocks, multiply_blocks)
+
+
+def is_sensitive(name: str) -> bool:
+    """Whether rounding what goes into a tensor changes a reply most, for the time that finer rounding costs."""
+    return name in ("output.weight", _EMBEDDING) or name.endswith(("attn_q.weight", "attn_k.weight", "attn_v.weight"))
 
 
 def _joined(matrices: list[tuple]) -> list[np.ndarray]:
@@ -235,7 +249,7 @@ def eight_bits(tensor: ReaderTensor) -> Blocks:
 
 
 EXACT = Form(_look_up_floats, _multiply_floats)  # large and slow: what other forms are judged by
-IN_BLOCKS = Form(_look_up_blocks, _multiply_blocks)
+IN_BLOCKS = in_blocks(is_sensitive)
 
 
 # ---- the network -----------------------------------------------------------------------------------------------------
