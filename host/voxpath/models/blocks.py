@@ -48,8 +48,8 @@ def in_two_parts(graph: Graph, x: str, inputs: int) -> str:
     """x [1, n, inputs] as [1, 2 n, inputs]: its values as 8-bit blocks, then what these leave of them.
 
     MatMulNBits rounds activations to 8 bits: those beside an outlier in their block keep little. Of the first half it
-    rounds nothing away, since that lies on its grid already, and of the second next to nothing: the sum of both products
-    has 16-bit activations, for twice the arithmetic but no more memory traffic.
+    rounds nothing away, since that lies on its grid already, and of the second next to nothing: the sum of both
+    products has 16-bit activations, for twice the arithmetic but no more memory traffic.
     """
     blocks = graph.reshape(x, 0, 0, inputs // BLOCK, BLOCK)
     largest = graph.op("ReduceMax", graph.op("Abs", blocks), graph.ints(-1), keepdims=1)
