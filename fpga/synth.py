@@ -297,7 +297,7 @@ def main(arguments: list[str]) -> int:
         flow.check_tools("yosys", "nextpnr-ecp5")
         from rich.console import Console
 
-        console = Console(highlight=False, soft_wrap=bool(options.fmax))
+        console = Console(highlight=False, soft_wrap=bool(options.fmax), width=None if sys.stdout.isatty() else 130)
         if options.fmax:
             return report_fmax(options.fmax, max(1, options.seeds), console)
         return report_area(options.rows, console)

@@ -144,20 +144,30 @@ module registers_proof
 
   // ---- what holds inside, for the induction ------------------------------------------------------------------------
 
-  // Answers that wait, of two at most, and how many of them are of writes.
-  logic [1:0] waiting, writes;
-  logic oldest, other;
-  assign waiting = regs.axil_resp_wptr - regs.axil_resp_rptr;
-  assign oldest  = regs.axil_resp_buffer_is_wr[regs.axil_resp_rptr[0]];
-  assign other   = regs.axil_resp_buffer_is_wr[!regs.axil_resp_rptr[0]];
-  assign writes  = 2'(waiting != 2'd0 && oldest) + 2'(waiting == 2'd2 && other);
+  // Answers that wait, of three at most, and how many of them are of writes; and a read whose answer is a clock away.
+  logic [1:0] waiting, writes, oldest, second, third;
+  logic reading;
+  assign oldest  = regs.axil_resp_rptr[1:0];
+  assign second  = oldest == 2'd2 ? 2'd0 : oldest + 2'd1;
+  assign third   = second == 2'd2 ? 2'd0 : second + 2'd1;
+  assign waiting = regs.axil_resp_wptr[1:0] - oldest +
+      (regs.axil_resp_wptr[2] != regs.axil_resp_rptr[2] ? 2'd3 : 2'd0);
+  assign reading = regs.readback_done_rt;
+  assign writes  = 2'(waiting > 2'd0 && regs.axil_resp_buffer_is_wr[oldest]) +
+      2'(waiting > 2'd1 && regs.axil_resp_buffer_is_wr[second]) +
+      2'(waiting > 2'd2 && regs.axil_resp_buffer_is_wr[third]);
 
   always_comb
     if (started_q && !rst) begin
-      assert (waiting <= 2'd2 && waiting == regs.axil_n_in_flight);
+      assert (oldest <= 2'd2 && regs.axil_resp_wptr[1:0] <= 2'd2);
+      // The pointers are never more than three apart.
+      if (regs.axil_resp_wptr[2] == regs.axil_resp_rptr[2]) assert (oldest <= regs.axil_resp_wptr[1:0]);
+      else assert (regs.axil_resp_wptr[1:0] <= oldest);
+      assert (3'(waiting) + 3'(reading) == 3'(regs.axil_n_in_flight));
+      assert (reading == regs.cpuif_req_stall_sr[0]);
       assert (addresses == 4'(aw_level) + 4'(regs.axil_awvalid) + 4'(writes));
       assert (words == 4'(w_level) + 4'(regs.axil_wvalid) + 4'(writes));
-      assert (reads == 4'(ar_level) + 4'(regs.axil_arvalid) + 4'(waiting - writes));
+      assert (reads == 4'(ar_level) + 4'(regs.axil_arvalid) + 4'(reading) + 4'(waiting - writes));
       assert (aw_level <= 2'd2 && w_level <= 2'd2 && ar_level <= 2'd2);
       assert (aw_level != 2'd0 || !aw_tvalid);
       assert (w_level != 2'd0 || !w_tvalid);
@@ -178,7 +188,7 @@ module registers_proof
     if (started_q && !rst) begin
       // What was written is read back.
       cover (written_q && s_axil_rvalid && s_axil_rdata == given_q && s_axil_rdata == 32'hB007_1D00);
-      cover (addresses == 4'd5 && words == 4'd5);  // all queues full, two answers waiting
+      cover (addresses == 4'd6 && words == 4'd6);  // all queues full, three answers waiting
       cover (addresses == 4'd1 && words == 4'd1 && reads == 4'd1 && s_axil_rvalid);
     end
 
