@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 help:
 	@echo "make run            answer a recorded question through the simulated board (ARGS='...' for host/run.py)"
 	@echo "make test           run every test: pytest sim/ and pytest tests/"
-	@echo "make bench          measure everything the README quotes; plots go to build/bench/ (half an hour)"
+	@echo "make bench          measure everything the README quotes; plots go to build/bench/ (over an hour)"
 	@echo "make synth          area of every module on the KV260's family and on ECP5, beside its budget"
 	@echo "make bitstream      a bitstream for BOARD=ulx3s (open tools) or BOARD=kv260 (needs Vivado)"
 	@echo "make formal         prove what must never happen: torn frames, stray addresses, broken handshakes"
@@ -62,7 +62,7 @@ test: setup
 	@$(PY) -m pytest -q -n auto sim/
 	@$(PY) -m pytest -q tests/
 
-BENCHES := response wer board ring resampler denoiser vad
+BENCHES := response wer board ring resampler denoiser vad weights echo
 
 bench: setup-bench
 	@failed=""; for name in $(BENCHES); do \
