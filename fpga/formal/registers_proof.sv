@@ -147,11 +147,10 @@ module registers_proof
   // Answers that wait, of three at most, and how many of them are of writes; and a read whose answer is a clock away.
   logic [1:0] waiting, writes, oldest, second, third;
   logic reading;
-  assign oldest  = regs.axil_resp_rptr[1:0];
-  assign second  = oldest == 2'd2 ? 2'd0 : oldest + 2'd1;
-  assign third   = second == 2'd2 ? 2'd0 : second + 2'd1;
-  assign waiting = regs.axil_resp_wptr[1:0] - oldest +
-      (regs.axil_resp_wptr[2] != regs.axil_resp_rptr[2] ? 2'd3 : 2'd0);
+  assign oldest = regs.axil_resp_rptr[1:0];
+  assign second = oldest == 2'd2 ? 2'd0 : oldest + 2'd1;
+  assign third = second == 2'd2 ? 2'd0 : second + 2'd1;
+  assign waiting = regs.axil_resp_wptr[1:0] - oldest + (regs.axil_resp_wptr[2] != regs.axil_resp_rptr[2] ? 2'd3 : 2'd0);
   assign reading = regs.readback_done_rt;
   assign writes  = 2'(waiting > 2'd0 && regs.axil_resp_buffer_is_wr[oldest]) +
       2'(waiting > 2'd1 && regs.axil_resp_buffer_is_wr[second]) +
@@ -161,8 +160,9 @@ module registers_proof
     if (started_q && !rst) begin
       assert (oldest <= 2'd2 && regs.axil_resp_wptr[1:0] <= 2'd2);
       // The pointers are never more than three apart.
-      if (regs.axil_resp_wptr[2] == regs.axil_resp_rptr[2]) assert (oldest <= regs.axil_resp_wptr[1:0]);
-      else assert (regs.axil_resp_wptr[1:0] <= oldest);
+      if (regs.axil_resp_wptr[2] == regs.axil_resp_rptr[2])
+        assert (oldest <= regs.axil_resp_wptr[1:0]);
+        else assert (regs.axil_resp_wptr[1:0] <= oldest);
       assert (3'(waiting) + 3'(reading) == 3'(regs.axil_n_in_flight));
       assert (reading == regs.cpuif_req_stall_sr[0]);
       assert (addresses == 4'(aw_level) + 4'(regs.axil_awvalid) + 4'(writes));

@@ -217,7 +217,7 @@ module denoise_noise #(
 
   always_ff @(posedge clk) begin
     case (step_q)
-      4'd7: shadow_q <= 18'(peak_q) - 18'(Mask);
+      4'd7:    shadow_q <= 18'(peak_q) - 18'(Mask);
       4'd8: begin
         hidden_q     <= hidden < 18'sd0 ? '0 : hidden > MaskMost ? MaskMost : hidden;
         difference_q <= 18'(level_q) - 18'(noise_q) - 18'(oversubtraction);
