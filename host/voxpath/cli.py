@@ -68,7 +68,7 @@ def parser() -> Parser:
         "--no-speculation",
         dest="speculate",
         action="store_false",
-        help="recognise and answer only after the endpoint, not from the first pause",
+        help="answer only after the endpoint, not from the first pause",
     )
     options.add_argument(
         "--report", metavar="DIR", help="write summary.json, turns.jsonl and the sound of each turn here"

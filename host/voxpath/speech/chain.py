@@ -246,7 +246,7 @@ class Chain:
         elif signal is Signal.ENDPOINT:
             self._finish = False
             self._commit()
-        elif utterance is not None and self._speculate and not self._answering():
+        elif utterance is not None and not self._answering():
             self._follow_words(utterance)
         self._hear_over_reply(frame, user)
 
@@ -283,7 +283,7 @@ class Chain:
         free and enough of it is new."""
         latest = self._latest
         if self.listener.paused:
-            if self._candidate is None:
+            if self._speculate and self._candidate is None:
                 self._begin_recognition(utterance, final=True)
         elif latest is None or latest.done:
             known_s = 0.0 if latest is None else len(latest.pcm) / SAMPLE_RATE
@@ -393,12 +393,13 @@ class Chain:
             self._close(turn)
             return
         self._watcher.heard(turn)
-        self._play(turn, self._draft_for(turn.transcript))
+        self._play(turn, self._draft_for(turn.transcript, wanted=True))
 
     # ---- think and speak -------------------------------------------------------------------------------------------
 
-    def _draft_for(self, text: str) -> Draft:
-        """The draft that answers `text`: the present one if it does, else a new one."""
+    def _draft_for(self, text: str, *, wanted: bool = False) -> Draft:
+        """The draft that answers `text`: the present one if it does, else a new one, which is `wanted` or may be for
+        nothing."""
         with self._lock:
             draft = self._draft
             if draft is not None and draft.words == text and draft.error is None and not draft.cancel.is_set:
@@ -406,13 +407,15 @@ class Chain:
             if draft is not None:
                 draft.cancel.set()
             draft = self._draft = Draft(text)
+        if wanted:
+            draft.go.set()
         if text:
             self._stages["think"].put(self._think, draft)
             self._stages["speak"].put(self._speak, draft)
         return draft
 
     def _think(self, draft: Draft) -> None:
-        if self._endpoint.wants_evidence:
+        if self._endpoint.wants_evidence and not draft.go.is_set():
             draft.over = self._thinker.over(draft.words, draft.cancel)
         cutter = PhraseCutter()
         for text in self._thinker.answer(draft.words, draft.cancel):
