@@ -26,9 +26,10 @@ class DetectorGate:
     """An EchoGate for a microphone that hears no loudspeaker: speech of the detector is the user's."""
 
     def __init__(self):
-        self.told = []
+        self.told, self.rest = [], np.zeros(64)
 
     def user(self, frame):
+        self.rest = frame.pcm
         return frame.speech
 
     def __getattr__(self, name):

@@ -330,3 +330,51 @@ def test_an_under_run_is_kept_with_its_place():
     language = FakeLanguage("I think so, yes it is true.", token_s=0.02)  # 20 ms a character are 0.4 s on the board
     (turn,) = Talk(FakeBoard([(0.5, 1.5)]), language=language).run()
     assert turn.underruns and turn.underruns[0][1] == turn.first_phrase_samples
+
+
+def test_a_draft_that_is_called_off_stops_its_stages_before_the_speaker_has_said_a_syllable():
+    """Speech resumes while the language model writes: within 10 ms of the wall's time nothing works on it any more."""
+    stopped = []
+
+    class Watched(FakeLanguage):
+        def open(self):
+            context = super().open()
+            generate = context.generate
+
+            def watched(stop, limit, cancel=None):
+                begun = []
+                cancel_set = cancel.set
+
+                def note():
+                    begun.append(time.monotonic())
+                    cancel_set()
+
+                cancel.set = note
+                try:
+                    yield from generate(stop, limit, cancel)
+                finally:
+                    if begun:
+                        stopped.append(time.monotonic() - begun[0])
+
+            context.generate = watched
+            return context
+
+    board = FakeBoard([(0.5, 1.0), (1.15, 1.6)], speed=4.0)
+    language = Watched("A story that is long enough to be still written, " * 3, token_s=0.001)
+    Talk(board, language=language).run(until_s=2.2)
+    assert stopped and min(stopped) < 0.05  # a loaded machine may take its time; the bench has the distribution
+
+
+def test_work_for_nothing_is_counted_apart():
+    talk = Talk(FakeBoard([(0.5, 1.0), (1.12, 1.6)]), FakeRecogniser("the whole"))
+    talk.run(until_s=2.5)
+    total, for_nothing = talk.chain.cpu_s
+    assert 0 < for_nothing < total
+
+
+def test_something_said_over_27_seconds_is_recognised_in_pieces_and_answered_whole():
+    recogniser = FakeRecogniser(lambda pcm: "first part" if pcm[0] == recogniser.heard[0][0] else "second part")
+    talk = Talk(FakeBoard([(0.5, 33.0)], speed=60.0), recogniser)
+    (turn,) = talk.run(patience_s=10)
+    assert turn.transcript == "first part second part"
+    assert max(len(pcm) for pcm in recogniser.heard) <= 28 * 16_000

@@ -263,7 +263,7 @@ class Chain:
                     self._turns -= 1
                 self._close(turn)
             return
-        action = self._barge_in.hear(user, len(frame.pcm) * 1e3 / SAMPLE_RATE, bright(frame.pcm))
+        action = self._barge_in.hear(user, len(frame.pcm) * 1e3 / SAMPLE_RATE, bright(self._gate.rest))
         if action == "flush":
             self.interrupt()
         elif action is not None and turn.board_reply is not None:

@@ -64,10 +64,10 @@ class Draft:
             elif start < samples:
                 part, letters, told = (samples - start) / (end - start), len(phrase), 0
                 for word in phrase.split():
-                    told += len(word) + 1
-                    if told > part * letters:
+                    if told + len(word) > part * letters:
                         break
                     text.append(word)
+                    told += len(word) + 1
             start = end
         return " ".join(text)
 
