@@ -256,6 +256,8 @@ def place_and_route(top: str, seed: int, console) -> dict:
         arguments = ["--85k", "--package", "CABGA381", "--speed", "6", "--json", shown(netlist), "--seed", str(seed)]
         # A design that is too slow still gets its report.
         arguments += ["--freq", str(MHZ_MIN), "--timing-allow-fail"]
+        # The placer looks harder at the longest paths than by default (10): routing is most of them.
+        arguments += ["--placer-heap-timingweight", "25"]
         arguments += ["--report", shown(report), "--detailed-timing-report"]
         flow.run("nextpnr-ecp5", arguments, folder / "nextpnr.log", waiting("place and route"))
     return json.loads(report.read_text())
@@ -291,7 +293,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("rows", nargs="*", metavar="ROW", help="rows of fpga/budgets.py; all when none is named")
     parser.add_argument("--fmax", nargs="?", const="frontend", metavar="MODULE", help="place and route a module")
-    parser.add_argument("--seeds", type=int, default=1, help="placements to try until --fmax is reached (default 1)")
+    parser.add_argument("--seeds", type=int, default=4, help="placements to try until --fmax is reached (default 4)")
     options = parser.parse_args(arguments)
     try:
         flow.check_tools("yosys", "nextpnr-ecp5")
