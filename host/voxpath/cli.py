@@ -10,7 +10,7 @@ from pathlib import Path
 
 from voxpath import sources
 from voxpath.errors import ModelError, VoxpathError
-from voxpath.speech.endpoint import parse_endpoint
+from voxpath.speech import endpoint as endpoints
 from voxpath.speech.think import DEFAULT_SYSTEM
 
 INTERRUPTED = 130
@@ -60,9 +60,9 @@ def parser() -> Parser:
     )
     options.add_argument(
         "--endpoint",
-        default="adaptive:180,800",
+        default=endpoints.DEFAULT,
         help="ms of silence that end a turn: adaptive:MIN,MAX by how complete the words are, or fixed:MS "
-        "(default adaptive:180,800)",
+        f"(default {endpoints.DEFAULT})",
     )
     options.add_argument(
         "--no-speculation",
@@ -131,7 +131,7 @@ def talk(args: argparse.Namespace) -> int:
     sys.setswitchinterval(SWITCH_S)
     _check_board(args)
     _check_choices(args)
-    endpoint = parse_endpoint(args.endpoint)
+    endpoint = endpoints.parse_endpoint(args.endpoint)
     system = read_system(args.system)
     recording = sources.from_file(args.source, args.labels) if args.source else None
     report = Report(args.report) if args.report else None

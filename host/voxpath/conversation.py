@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from voxpath.errors import VoxpathError
+from voxpath.speech import endpoint as endpoints
 from voxpath.speech.chain import Chain, Watcher
-from voxpath.speech.endpoint import parse_endpoint
 from voxpath.speech.think import DEFAULT_SYSTEM
 from voxpath.speech.turn import Turn
 
@@ -42,7 +42,7 @@ class Conversation:
         language,
         voice,
         *,
-        endpoint: str = "adaptive:180,800",
+        endpoint: str = endpoints.DEFAULT,
         speculate: bool = True,
         system: str = DEFAULT_SYSTEM,
         push_to_talk: bool = False,
@@ -63,7 +63,7 @@ class Conversation:
             recogniser,
             language,
             voice,
-            endpoint=parse_endpoint(endpoint),
+            endpoint=endpoints.parse_endpoint(endpoint),
             speculate=speculate,
             system=system,
             watcher=_Callbacks(on_partial, on_final, on_reply, on_error),

@@ -6,9 +6,9 @@ While somebody speaks, the recogniser goes over what there is several times a se
 words that will stay. At the first silence a reply is drafted; it is played if the silence lasts until the endpoint, and
 called off if speech resumes. A turn ends in exactly one place, `_close`, whatever becomes of it.
 
-Few cores: the board's own thread comes first, then listening and playing, then the stages (see stage.be_nice). Among
-those, what a turn waits for comes first: a pause ends the run over what came before it, nothing is foreseen while a
-reply is drafted, and of a reply that may be for nothing only the first phrase is made.
+Few cores: the board's own thread comes first, then listening, then the stages (see stage.be_nice). Among those, what a
+turn waits for comes first: a pause ends the run over what came before it, nothing is foreseen while a reply is drafted,
+and of a reply that may be for nothing only the first phrase is made.
 """
 
 from __future__ import annotations
@@ -138,9 +138,9 @@ class Chain:
         """End every thread; an open turn is cut off and closed. The board is closed by its owner, after this."""
         self._running = False
         self._stopping.set()
-        for work in (self._turn, self._latest, self._draft):
-            if work is not None:
-                work.call_off() if isinstance(work, Turn) else work.cancel.set()
+        if (turn := self._turn) is not None:
+            turn.call_off()
+        self._forget()
         for stage in self._stages.values():
             stage.stop()
         deadline = time.monotonic() + 1.0

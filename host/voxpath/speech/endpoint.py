@@ -8,7 +8,8 @@ from voxpath.errors import VoxpathError
 from voxpath.speech.complete import completeness
 
 SHORTEST_MS, LONGEST_MS = 50, 5000
-EXAMPLES = "fixed:MS or adaptive:MIN,MAX, for example fixed:200 or adaptive:180,800"
+DEFAULT = "adaptive:180,800"
+EXAMPLES = f"fixed:MS or adaptive:MIN,MAX, for example fixed:200 or {DEFAULT}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from voxpath.speech.phrases import QUOTES
+
 AUDIBLE_DB = 38.0  # a reply is heard from its first 10 ms within this of its loudest 10 ms
 # Pauses after a mark and between words, by ear; what the voice itself would leave is 0.7 s.
 PAUSES_S = ((".?!", 0.30), (",;:", 0.15))
 WORD_S = 0.03
-QUOTES = "\"')\u201d\u2019"
 FADE_S = 0.005
 SILENCE_DBFS = -60.0  # in a chunk that is all quieter than this, nothing has begun
 

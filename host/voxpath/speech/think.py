@@ -40,27 +40,28 @@ class Thinker:
         self._language = language
         self._system = system
         self._memory = Memory()
+        self._start = self._prefix()  # kept: encoding a long history takes a millisecond, and a turn needs it often
         self._context = language.open()
 
     def prepare(self, cancel: Cancel | None = None) -> None:
         """Read the system prompt and the history into the context: called while nothing waits for an answer."""
-        self._hold(self._prefix(), cancel)
+        self._hold(self._start, cancel)
 
     def foresee(self, text: str, cancel: Cancel | None = None) -> None:
         """Read the first of the user's words while the rest is spoken."""
-        self._hold([*self._prefix(), *self._language.tokenizer.encode(text)], cancel)
+        self._hold([*self._start, *self._language.tokenizer.encode(text)], cancel)
 
     def over(self, text: str, cancel: Cancel) -> float | None:
         """The model's probability that `text` is all that the user says, 0 to 1. May raise Cancelled."""
         chat = self._language.tokenizer
-        self._hold([*self._prefix(), *chat.encode(text)], cancel)
+        self._hold([*self._start, *chat.encode(text)], cancel)
         return self._context.probability(chat.close_turn()[0], cancel)
 
     def answer(self, text: str, cancel: Cancel) -> Iterator[str]:
         """Write the reply to `text`: pieces of text as they come, at most two sentences. May raise Cancelled."""
         chat = self._language.tokenizer
         self._hold(
-            [*self._prefix(), *chat.encode(text), *chat.close_turn(), *chat.open_turn("assistant")],
+            [*self._start, *chat.encode(text), *chat.close_turn(), *chat.open_turn("assistant")],
             cancel,
         )
         yield from brief(self._written(cancel))
@@ -68,6 +69,7 @@ class Thinker:
     def remember(self, text: str, reply: str) -> None:
         """Keep an exchange; `text` is empty for what was said unasked."""
         self._memory.remember(text, reply, lambda: len(self._prefix()) > HISTORY_TOKENS)
+        self._start = self._prefix()
 
     def renew(self) -> None:
         """Start over with a fresh context, history kept: after a run that hangs."""
