@@ -6,8 +6,10 @@ import time
 from types import SimpleNamespace
 
 import numpy as np
+import onnxruntime
 
 from voxpath.engines.cancel import Cancelled
+from voxpath.engines.ort import session
 from voxpath.link.frame import OFFSET, ONSET, PLAYBACK, SPEECH, Frame
 
 HOP_NS = 4_000_000
@@ -293,3 +295,61 @@ def obey(order, cancel):
     if cancel is not None and cancel.is_set:
         raise Cancelled
     return order
+
+
+class HostBuffer:
+    """A buffer of voxpath.engines.cuda.device in the host's memory."""
+
+    def __init__(self, array):
+        self._array = array.reshape(-1)
+        self.value = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+    def write(self, values, at=0):
+        values = np.asarray(values, self._array.dtype).reshape(-1)
+        self._array[at : at + len(values)] = values
+
+    def put(self, other, at):
+        self.write(other._array, at)
+
+    def read(self, first=0, count=None):
+        return self._array[first : None if count is None else first + count].copy()
+
+
+class HostGpu:
+    """A GPU's place taken by the CPU: what a step does has been done when it returns."""
+
+    def __init__(self):
+        self.launched = 0
+
+    def run(self, work, *arguments):
+        return work(*arguments)
+
+    def load(self, path, captured=False):
+        return session.load(path)
+
+    def zeros(self, *shape, dtype=np.float32):
+        return HostBuffer(np.zeros(shape, dtype))
+
+    def step(self, network, inputs, outputs):
+        binding = network.io_binding()
+        for name, value in inputs.items():
+            if isinstance(value, HostBuffer):
+                binding.bind_ortvalue_input(name, value.value)
+            else:
+                binding.bind_cpu_input(name, value)
+        for name, value in outputs.items():
+            binding.bind_ortvalue_output(name, value.value)
+
+        def launch():
+            self.launched += 1
+            network.run_with_iobinding(binding)
+
+        launch()
+        launch()  # as often as a capture runs it, at least
+        return launch
+
+    def mark(self):
+        return lambda: None
+
+    def wait(self):
+        pass

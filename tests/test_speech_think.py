@@ -33,6 +33,14 @@ def test_the_prompt_is_system_history_and_what_was_said():
     assert language.prompts[1] == ("<system>Be brief.\n<user>one\n<assistant>Aye.\n<user>two\n<assistant>")
 
 
+def test_a_reply_that_was_given_before_is_not_read_a_second_time_but_its_question_is():
+    language = FakeLanguage("Aye.")
+    thinker = Thinker(language, "")
+    for number in range(3):
+        answer(thinker, f"q{number}")
+    assert language.prompts[2] == "<user>q0\n<assistant>Aye.\n<user>q1\n<user>q2\n<assistant>"
+
+
 def test_what_is_prepared_is_not_read_again_for_the_answer():
     language = FakeLanguage("Aye.")
     thinker = Thinker(language, "A long system prompt.")
@@ -89,6 +97,15 @@ def test_a_server_is_told_the_system_prompt_and_the_conversation():
         ("assistant", "Aye."),
         ("user", "two"),
     ]
+
+
+def test_a_server_is_told_what_was_said_without_an_answer_in_one_message_with_what_follows():
+    server = FakeServer("Aye.")
+    asked = think.thinker(server, "")
+    asked.remember("one", "")
+    asked.remember("two", "")
+    answer(asked, "three")
+    assert [(m["role"], m["content"]) for m in server.asked[-1]] == [("user", "one\ntwo\nthree")]
 
 
 def test_the_reply_of_a_server_ends_after_two_sentences():

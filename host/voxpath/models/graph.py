@@ -8,7 +8,12 @@ OPSET = 20
 IR_VERSION = 10
 MICROSOFT = "com.microsoft"  # ONNX Runtime's own operators
 
-_TYPES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32}
+_TYPES = {
+    "float32": TensorProto.FLOAT,
+    "float16": TensorProto.FLOAT16,
+    "int64": TensorProto.INT64,
+    "int32": TensorProto.INT32,
+}
 
 
 class Graph:
@@ -67,11 +72,34 @@ class Graph:
         """0 keeps a dimension, -1 takes what is left."""
         return self.op("Reshape", x, self.ints(*shape))
 
-    def save(self, path) -> None:
-        """Write the model to `path`, its weights beside it in `<path>.data` (mapped, not parsed, when it is loaded)."""
+    def follow(self, position: str, dtype: str, room: int, kept: dict[str, str]) -> None:
+        """For a network that chooses its next `token` [1, r]: the output `next` is `position` + 1 ([1], of `dtype`).
+
+        Each output of `kept` (a name and its type) is written down at that place of `room`: `written_NAME` is
+        `before_NAME` with it. All of it waits for the token, so that inputs and outputs may be the same buffers:
+        nothing reads the position after it has moved.
+        """
+        one, axis = self.constant([1], np.dtype(dtype)), self.ints(1)
+        chosen = self.op("GreaterOrEqual", self.reshape(self.op("Slice", "token", self.ints(0), axis, axis), 1), axis)
+        moved = self.op("Add", position, one)
+        self.op("Where", chosen, moved, moved, out="next")
+        self.output("next", dtype, [1])
+        place = "next" if dtype == "int64" else self.cast("next", "int64")
+        for name, kind in kept.items():
+            value = self.reshape(self.op("Slice", name, self.ints(0), axis, axis), 1)
+            before = self.input(f"before_{name}", kind, [room])
+            self.op("ScatterElements", before, place, value, out=f"written_{name}", axis=0)
+            self.output(f"written_{name}", kind, [room])
+
+    def model(self) -> onnx.ModelProto:
+        """All of it as ONNX's own object."""
         graph = helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, list(self._weights.values()))
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="voxpath")
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="voxpath")
+
+    def save(self, path) -> None:
+        """Write the model to `path`, its weights beside it in `<path>.data` (mapped, not parsed, when it is loaded)."""
+        model = self.model()
         data = path.with_name(f"{path.name}.data")
         data.unlink(missing_ok=True)  # it would be appended to
         onnx.save_model(model, str(path), save_as_external_data=True, location=data.name, size_threshold=4096)

@@ -7,13 +7,16 @@ sentence:
     spectra.onnx     repeated features -> five spectral parts [1, 601, 2 * frames] and the pitch [1, 2 * frames]
     model.json       Description, as JSON
 
-Both keep the package's own 8-bit products, twice as fast on a CPU as the same weights made floats.
+Both keep the package's own 8-bit products, twice as fast on a CPU as the same weights made floats. For a GPU they are
+made floats: it has no such operators, and each would be a dozen small steps.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnx
+from onnx import helper, numpy_helper
 from onnx.utils import Extractor
 
 from voxpath.errors import ModelError
@@ -31,12 +34,14 @@ class Description:
     vocabulary: dict[str, int]  # phoneme characters to ids
 
 
-def export(network: Path, vocabulary: dict[str, int], folder: Path) -> Description:
-    """Cut the file `network` in two. Raises ModelError if it is not built as hibari 0.2 is."""
+def export(network: Path, vocabulary: dict[str, int], folder: Path, *, floats: bool = False) -> Description:
+    """Cut the file `network` in two, its 8-bit products made floats if asked. Raises ModelError if it is another's."""
     try:
         model = onnx.load(str(network))
     except Exception as error:  # protobuf's parse errors have no common base
         raise ModelError(f"{network} is not an ONNX file that can be read ({error}).") from error
+    if floats:
+        _make_floats(model.graph)
     maker = {output: node for node in model.graph.node for output in node.output}
     # Features are repeated by looking up, for each frame, the phoneme it belongs to: the number of phonemes that have
     # ended by then, which is a sum of comparisons with the running sum of the durations.
@@ -62,3 +67,41 @@ def export(network: Path, vocabulary: dict[str, int], folder: Path) -> Descripti
 def read_description(folder: Path) -> Description:
     """What `export` wrote about the model in `folder`. Raises ModelError."""
     return description.read(Description, folder)
+
+
+def _make_floats(graph: onnx.GraphProto) -> None:
+    """Replace x rounded to 8 bits, times 8-bit weights, times both scales, by x times the weights in float32."""
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    stored |= {
+        node.output[0]: numpy_helper.to_array(node.attribute[0].t) for node in graph.node if node.op_type == "Constant"
+    }
+    maker = {output: node for node in graph.node for output in node.output}
+    users: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    floating: dict[str, onnx.NodeProto] = {}  # by the name of the product
+    for node in graph.node:
+        if node.op_type != "MatMulInteger":
+            continue
+        scaled = users[users[node.output[0]][0].output[0]][0]  # the sums become floats, and are scaled
+        scales = next(maker[name] for name in scaled.input if maker[name].op_type == "Mul")
+        scale = next(stored[name] for name in scales.input if name in stored)
+        zero = stored[node.input[3]].astype(np.float32) if len(node.input) > 3 else 0
+        matrix = f"{node.input[1]}.float"
+        weights = (stored[node.input[1]].astype(np.float32) - zero) * scale
+        graph.initializer.append(numpy_helper.from_array(weights.astype(np.float32), matrix))
+        product = scaled.output[0]
+        floating[product] = helper.make_node("MatMul", [maker[node.input[0]].input[0], matrix], [product])
+    nodes = [floating.get(node.output[0], node) for node in graph.node]
+    wanted = {output.name for output in graph.output}
+    kept = []
+    for node in reversed(nodes):  # what only the 8-bit products needed goes
+        if wanted & set(node.output):
+            kept.append(node)
+            wanted |= set(node.input)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+    weights = [tensor for tensor in graph.initializer if tensor.name in wanted]
+    del graph.initializer[:]
+    graph.initializer.extend(weights)

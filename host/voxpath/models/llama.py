@@ -1,13 +1,16 @@
-"""Llama-family GGUF files with a byte-level tokenizer (SmolLM, Llama 3 and their fine-tunes) as ONNX for the CPU.
+"""Llama-family GGUF files with a byte-level tokenizer (SmolLM, Llama 3 and their fine-tunes) as ONNX.
 
 `export` writes into a folder
     model.onnx       (ids [1, n], rows [r], lengths, cache) -> logits [1, r, vocabulary], the cache grown by n tokens
     tokenizer.json   the file's byte-pair encoding in the format of the `tokenizers` package
     model.json       Description, as JSON
 
-Linear layers become MatMulNBits, which multiplies blocks of small integers. Weights stored as Q4_0, Q4_1 or Q8_0 keep
-exactly their bits; every other type is rounded to 8 bits a value, with a scale for each 32. What still differs from
-float32 is the rounding of activations, to 8 bits or, where that changes most of what is said, to 16
+With `room`, for a GPU, the cache has that many places and is written in place, and the network chooses the likeliest
+token itself, as voxpath.models.whisper_gpu's decoder does: a step needs nothing from the host.
+
+On the CPU linear layers become MatMulNBits, which multiplies blocks of small integers. Weights stored as Q4_0, Q4_1
+or Q8_0 keep exactly their bits; every other type is rounded to 8 bits a value, with a scale for each 32. What still
+differs from float32 is the rounding of activations, to 8 bits or, where that changes most of what is said, to 16
 (`tests/bench/weights.py`, docs/models.md).
 """
 
@@ -43,7 +46,7 @@ class Description:
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Shape:
     """Dimensions, all read from the file's metadata."""
 
     layers: int
@@ -76,8 +79,10 @@ _LLAMA3_WORDS = (
 )
 
 
-def export(gguf: Path, folder: Path, *, form: "Form | None" = None) -> Description:
+def export(gguf: Path, folder: Path, *, form: "Form | None" = None, room: int | None = None) -> Description:
     """Convert the file `gguf` into `folder`, its matrices in the given form: IN_BLOCKS unless another is named.
+
+    With `room` the network chooses tokens itself, within a cache of so many (or of the model's context).
 
     Raises ModelError if the file is not a complete chat model of the Llama family with a byte-level tokenizer.
     """
@@ -93,7 +98,7 @@ def export(gguf: Path, folder: Path, *, form: "Form | None" = None) -> Descripti
     _check_tensors(tensors, shape, gguf)
     tokenizer = _tokenizer(fields, gguf)
     described = _describe(fields, shape, len(tensors[_head(tensors)].data), tokenizer, gguf)
-    _network(shape, tensors, form or IN_BLOCKS).save(folder / "model.onnx")
+    network(shape, tensors, form or IN_BLOCKS, room and min(room, shape.context)).save(folder / "model.onnx")
     tokenizer.save(str(folder / "tokenizer.json"))
     description.write(described, folder)
     return described
@@ -113,7 +118,7 @@ def _open(gguf: Path) -> GGUFReader:
         raise ModelError(f"{gguf} is cut short or damaged ({error}): fetch it again.") from error
 
 
-def _shape(fields: dict, gguf: Path) -> _Shape:
+def _shape(fields: dict, gguf: Path) -> Shape:
     def get(key, default=None):
         value = fields.get(f"llama.{key}", default)
         if value is None:
@@ -124,7 +129,7 @@ def _shape(fields: dict, gguf: Path) -> _Shape:
         raise ModelError(f"{gguf} stretches its positions ({get('rope.scaling.type')}), which is not supported.")
     width, heads = get("embedding_length"), get("attention.head_count")
     head_size = get("attention.key_length", width // heads)
-    return _Shape(
+    return Shape(
         layers=get("block_count"),
         width=width,
         heads=heads,
@@ -142,7 +147,7 @@ def _head(tensors: dict) -> str:
     return "output.weight" if "output.weight" in tensors else _EMBEDDING
 
 
-def _check_tensors(tensors: dict, shape: _Shape, gguf: Path) -> None:
+def _check_tensors(tensors: dict, shape: Shape, gguf: Path) -> None:
     """All that a Llama has must be there, and nothing else: a bias or an expert left out would change what it says."""
     wanted = {_EMBEDDING, "output_norm.weight"}
     wanted |= {f"blk.{layer}.{part}.weight" for layer in range(shape.layers) for part in _PARTS}
@@ -170,6 +175,7 @@ class Form(NamedTuple):
     look_up: Callable[[Graph, str, ReaderTensor], str]
     # (graph, x [1, n, inputs], tensors) -> x times each of them transposed, one behind the other [1, n, all outputs]
     multiply: Callable[[Graph, str, list[ReaderTensor]], str]
+    number: str = "float32"  # of activations and cache
 
 
 def floats(tensor: ReaderTensor) -> np.ndarray:
@@ -182,13 +188,17 @@ def floats(tensor: ReaderTensor) -> np.ndarray:
         ) from None
 
 
-def _look_up_floats(graph: Graph, ids: str, tensor: ReaderTensor) -> str:
-    return graph.op("Gather", graph.weight(tensor.name, floats(tensor)), ids)
+def unrounded(number: str) -> Form:
+    """Matrices as numbers of a type, "float32" or "float16", and so the activations."""
 
+    def look_up_numbers(graph: Graph, ids: str, tensor: ReaderTensor) -> str:
+        return graph.op("Gather", graph.weight(tensor.name, floats(tensor).astype(number)), ids)
 
-def _multiply_floats(graph: Graph, x: str, tensors: list[ReaderTensor]) -> str:
-    matrix = np.concatenate([floats(tensor) for tensor in tensors])
-    return graph.op("MatMul", x, graph.weight(f"{tensors[0].name}.T", matrix.T))
+    def multiply_numbers(graph: Graph, x: str, tensors: list[ReaderTensor]) -> str:
+        matrix = np.concatenate([floats(tensor) for tensor in tensors]).astype(number)
+        return graph.op("MatMul", x, graph.weight(f"{tensors[0].name}.T", matrix.T))
+
+    return Form(look_up_numbers, multiply_numbers, number)
 
 
 def _look_up_blocks(graph: Graph, ids: str, tensor: ReaderTensor) -> str:
@@ -248,7 +258,8 @@ def eight_bits(tensor: ReaderTensor) -> Blocks:
     return round_to_eight_bits(floats(tensor))
 
 
-EXACT = Form(_look_up_floats, _multiply_floats)  # large and slow: what other forms are judged by
+EXACT = unrounded("float32")  # large and slow: what other forms are judged by
+HALF = unrounded("float16")  # for GPUs
 IN_BLOCKS = in_blocks(is_sensitive)
 
 
@@ -258,8 +269,9 @@ IN_BLOCKS = in_blocks(is_sensitive)
 class _Network:
     """The graph while it is built."""
 
-    def __init__(self, shape: _Shape, tensors: dict, form: Form):
+    def __init__(self, shape: Shape, tensors: dict, form: Form, room: int | None):
         self.shape = shape
+        self.room = room
         self.tensors = tensors
         self.form = form
         self.graph = Graph("llama")
@@ -270,7 +282,8 @@ class _Network:
 
     def norm(self, name: str, x: str, addend: str | None, tag: str) -> tuple[str, str]:
         """Root-mean-square norm of x + addend. Returns it and the sum."""
-        g, weight, epsilon = self.graph, self.graph.weight(name, floats(self.tensors[name])), self.shape.epsilon
+        g, epsilon = self.graph, self.shape.epsilon
+        weight = g.weight(name, floats(self.tensors[name]).astype(self.form.number))
         if addend is None:
             return g.op("SimplifiedLayerNormalization", x, weight, axis=-1, epsilon=epsilon), x
         normed, total = f"{tag}.norm", f"{tag}.sum"
@@ -283,8 +296,8 @@ class _Network:
         g, s, block = self.graph, self.shape, f"blk.{layer}"
         past, present = [f"past_{kind}{layer}" for kind in "kv"], [f"present_{kind}{layer}" for kind in "kv"]
         for before, after in zip(past, present, strict=True):
-            g.input(before, "float32", [1, s.kv_heads, "past", s.head_size])
-            g.output(after, "float32", [1, s.kv_heads, "present", s.head_size])
+            g.input(before, self.form.number, [1, s.kv_heads, self.room or "past", s.head_size])
+            g.output(after, self.form.number, [1, s.kv_heads, self.room or "present", s.head_size])
         qkv = self.linear(x, *(f"{block}.attn_{kind}.weight" for kind in "qkv"))
         mixed = f"{block}.mixed"
         # llama.cpp stores queries and keys for the interleaved form of the rotary embedding.
@@ -309,12 +322,13 @@ class _Network:
         if "rope_freqs.weight" in self.tensors:  # Llama 3.1: long waves are stretched further
             frequency = frequency / floats(self.tensors["rope_freqs.weight"])
         angle = np.arange(self.shape.context)[:, None] * frequency
-        g = self.graph
-        return g.weight("cosines", np.cos(angle, dtype=np.float32)), g.weight("sines", np.sin(angle, dtype=np.float32))
+        g, number = self.graph, self.form.number
+        return g.weight("cosines", np.cos(angle).astype(number)), g.weight("sines", np.sin(angle).astype(number))
 
 
-def _network(shape: _Shape, tensors: dict, form: Form) -> Graph:
-    net = _Network(shape, tensors, form)
+def network(shape: Shape, tensors: dict, form: Form, room: int | None = None) -> Graph:
+    """The whole network of tensors by their GGUF names, [outputs, inputs] each."""
+    net = _Network(shape, tensors, form, room)
     g = net.graph
     ids = g.input("ids", "int64", [1, "n"])
     rows = g.input("rows", "int64", ["rows"])  # which of the n places logits are wanted for
@@ -332,8 +346,13 @@ def _network(shape: _Shape, tensors: dict, form: Form) -> Graph:
         addend = net.feed_forward(normed, layer)
     normed, _ = net.norm("output_norm.weight", x, addend, "output")
     head = _head(tensors)
-    g.op("Identity", net.linear(normed, head), out="logits")
+    logits = net.linear(normed, head)
+    g.op("Identity", logits if form.number == "float32" else g.cast(logits, "float32"), out="logits")
     g.output("logits", "float32", [1, "rows", len(tensors[head].data)])
+    if room:
+        g.op("ArgMax", "logits", out="token", axis=-1, keepdims=0)
+        g.output("token", "int64", [1, "rows"])
+        g.follow("last_index", "int32", room, {"token": "int64"})
     return g
 
 
@@ -385,7 +404,7 @@ def _tokenizer(fields: dict, gguf: Path) -> Tokenizer:
     return tokenizer
 
 
-def _describe(fields: dict, shape: _Shape, vocabulary: int, tokenizer: Tokenizer, gguf: Path) -> Description:
+def _describe(fields: dict, shape: Shape, vocabulary: int, tokenizer: Tokenizer, gguf: Path) -> Description:
     template = fields.get("tokenizer.chat_template", "")
     form = next((form for mark, form in _TEMPLATES.items() if mark in template), None)
     if form is None:

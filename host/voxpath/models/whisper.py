@@ -12,6 +12,7 @@ The audio's context may have any even number of frames up to the 3,000 (30 s) th
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def export(source: Path, folder: Path, *, encoder: str = "float32", decoder: str
     exact. Raises ModelError if `source` is not such a model.
     """
     weights = Weights(source / "model.bin")
-    described = _describe(source, weights)
+    described = describe(source, weights)
     _encoder(weights, encoder).save(folder / "encoder.onnx")
     _decoder(weights, decoder).save(folder / "decoder.onnx")
     shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
@@ -100,19 +101,24 @@ class Weights:
         )
 
 
-class _Builder:
+class Builder:
     """The blocks of a transformer with CTranslate2's names for the weights."""
 
     def __init__(self, name: str, weights: Weights, precision: str):
         self.graph = Graph(name)
         self.weights = weights
-        self.precision = precision  # "float32", "columns" or "blocks"
+        self.precision = precision  # "float32", "float16", "columns" or "blocks"
+        self.number = "float16" if precision == "float16" else "float32"  # of activations
+
+    def stored(self, name: str) -> str:
+        """A variable as it is, in the number type of activations."""
+        return self.graph.weight(name, self.weights[name].astype(self.number))
 
     def linear(self, x: str, name: str) -> str:
         """x times the transposed matrix `name`/weight [outputs, inputs], plus the bias if there is one."""
         g, matrix = self.graph, self.weights[f"{name}/weight"]
-        if self.precision == "float32":
-            y = g.op("MatMul", x, g.weight(f"{name}/weight.T", matrix.T))
+        if self.precision == self.number:
+            y = g.op("MatMul", x, g.weight(f"{name}/weight.T", matrix.T.astype(self.number)))
         elif self.precision == "columns":
             scales = np.maximum(np.abs(matrix).max(1), 1e-12) / 127
             values = g.weight(f"{name}/weight.q", np.rint(matrix / scales[:, None]).astype(np.int8).T)
@@ -121,12 +127,11 @@ class _Builder:
             y = multiply(g, x, f"{name}/weight", 8, *round_to_eight_bits(matrix))
         if name == "decoder/embeddings":
             return y
-        return g.op("Add", y, g.weight(f"{name}/bias", self.weights[f"{name}/bias"]))
+        return g.op("Add", y, self.stored(f"{name}/bias"))
 
     def norm(self, x: str, name: str) -> str:
-        g = self.graph
-        gamma, beta = (g.weight(f"{name}/{part}", self.weights[f"{name}/{part}"]) for part in ("gamma", "beta"))
-        return g.op("LayerNormalization", x, gamma, beta, axis=-1, epsilon=_EPSILON)
+        gamma, beta = (self.stored(f"{name}/{part}") for part in ("gamma", "beta"))
+        return self.graph.op("LayerNormalization", x, gamma, beta, axis=-1, epsilon=_EPSILON)
 
     def heads(self, x: str) -> str:
         """[1, n, width] -> [1, heads, n, head size]."""
@@ -137,7 +142,7 @@ class _Builder:
         """softmax(query key' / sqrt(head size) + mask) value, heads joined again."""
         g = self.graph
         scores = g.op("MatMul", query, g.op("Transpose", key, perm=[0, 1, 3, 2]))
-        scores = g.op("Mul", scores, g.constant(self.weights.head_size**-0.5))
+        scores = g.op("Mul", scores, g.constant(self.weights.head_size**-0.5, self.number))
         if mask:
             scores = g.op("Add", scores, mask)
         mixed = g.op("MatMul", g.op("Softmax", scores, axis=-1), value)
@@ -150,14 +155,19 @@ class _Builder:
 
 
 def _encoder(weights: Weights, precision: str) -> Graph:
-    net = _Builder("encoder", weights, "columns" if precision == "int8" else "float32")
-    g = net.graph
-    x = g.input("mel", "float32", [1, weights.mel_bins, "frames"])
+    net = Builder("encoder", weights, "columns" if precision == "int8" else "float32")
+    listen(net, net.graph.input("mel", "float32", [1, weights.mel_bins, "frames"]))
+    return net.graph
+
+
+def listen(net: Builder, x: str) -> None:
+    """The encoder, from features [1, bins, frames] to the outputs that the decoder looks at."""
+    g, weights = net.graph, net.weights
     for name, stride in (("encoder/conv1", 1), ("encoder/conv2", 2)):
-        kernel, bias = (g.weight(f"{name}/{part}", weights[f"{name}/{part}"]) for part in ("weight", "bias"))
+        kernel, bias = (net.stored(f"{name}/{part}") for part in ("weight", "bias"))
         x = g.op("Gelu", g.op("Conv", x, kernel, bias, kernel_shape=[3], strides=[stride], pads=[1, 1]))
     x = g.op("Transpose", x, perm=[0, 2, 1])
-    positions = g.weight("positions", weights["encoder/position_encodings/encodings"])
+    positions = net.stored("encoder/position_encodings/encodings")
     used = g.op("Slice", positions, g.ints(0), g.op("Shape", x, start=1, end=2), g.ints(0))
     x = g.op("Add", x, used)
     for layer in range(weights.layers("encoder")):
@@ -171,45 +181,55 @@ def _encoder(weights: Weights, precision: str) -> Graph:
         key, value = g.split(net.linear(x, f"decoder/layer_{layer}/attention/linear_1"), 2)
         for name, part in ((f"audio_k{layer}", key), (f"audio_v{layer}", value)):
             g.op("Identity", net.heads(part), out=name)
-            g.output(name, "float32", [1, weights.heads, "audio", weights.head_size])
-    return g
+            g.output(name, net.number, [1, weights.heads, "audio", weights.head_size])
 
 
 def _decoder(weights: Weights, precision: str) -> Graph:
-    net = _Builder("decoder", weights, "blocks" if precision == "int8" else "float32")
+    net = Builder("decoder", weights, "blocks" if precision == "int8" else "float32")
     g = net.graph
     ids, positions = g.input("ids", "int64", [1, "n"]), g.input("positions", "int64", ["n"])
     mask, rows = g.input("mask", "float32", [1, 1, "n", "total"]), g.input("rows", "int64", ["rows"])
+
+    def remember(name: str, new: str) -> str:
+        """Past tokens' keys or values, and the new ones behind them."""
+        past = g.input(f"past_{name}", "float32", [1, weights.heads, "past", weights.head_size])
+        present = g.op("Concat", past, new, out=f"present_{name}", axis=2)
+        g.output(present, "float32", [1, weights.heads, "total", weights.head_size])
+        return present
+
+    g.op("Identity", write(net, ids, positions, mask, rows, remember), out="logits")
+    g.output("logits", "float32", [1, "rows", weights.vocabulary])
+    return g
+
+
+def write(net: Builder, ids: str, positions: str, mask: str, rows: str, remember: Callable[[str, str], str]) -> str:
+    """The decoder: logits [1, rows, vocabulary]. `remember(name, new)` keeps keys or values, and gives all so far."""
+    g, weights = net.graph, net.weights
     table = "decoder/embeddings/weight"
-    if net.precision == "float32":
-        embedded = g.op("Gather", g.weight(table, weights[table]), ids)
-    else:
+    if net.precision == "blocks":
         embedded = look_up(g, ids, table, round_to_eight_bits(weights[table]))
-    places = g.weight("decoder/positions", weights["decoder/position_encodings/encodings"])
+    else:
+        embedded = g.op("Gather", net.stored(table), ids)
+    places = net.stored("decoder/position_encodings/encodings")
     x = g.op("Add", embedded, g.op("Gather", places, positions))
     for layer in range(weights.layers("decoder")):
         name = f"decoder/layer_{layer}"
         fused = net.linear(net.norm(x, f"{name}/self_attention/layer_norm"), f"{name}/self_attention/linear_0")
         query, *new = (net.heads(part) for part in g.split(fused, 3))
-        cached = []
-        for kind, part in zip("kv", new, strict=True):
-            past = g.input(f"past_{kind}{layer}", "float32", [1, weights.heads, "past", weights.head_size])
-            cached.append(g.op("Concat", past, part, out=f"present_{kind}{layer}", axis=2))
-            g.output(cached[-1], "float32", [1, weights.heads, "total", weights.head_size])
-        x = g.op("Add", x, net.linear(net.attention(query, *cached, mask), f"{name}/self_attention/linear_1"))
+        kept = [remember(f"{kind}{layer}", part) for kind, part in zip("kv", new, strict=True)]
+        x = g.op("Add", x, net.linear(net.attention(query, *kept, mask), f"{name}/self_attention/linear_1"))
         query = net.heads(net.linear(net.norm(x, f"{name}/attention/layer_norm"), f"{name}/attention/linear_0"))
         audio = [
-            g.input(f"audio_{kind}{layer}", "float32", [1, weights.heads, "audio", weights.head_size]) for kind in "kv"
+            g.input(f"audio_{kind}{layer}", net.number, [1, weights.heads, "audio", weights.head_size]) for kind in "kv"
         ]
         x = g.op("Add", x, net.linear(net.attention(query, *audio), f"{name}/attention/linear_2"))
         x = net.feed_forward(x, f"{name}/ffn")
     x = net.norm(g.op("Gather", x, rows, axis=1), "decoder/layer_norm")
-    g.op("Identity", net.linear(x, "decoder/embeddings"), out="logits")
-    g.output("logits", "float32", [1, "rows", weights.vocabulary])
-    return g
+    return net.linear(x, "decoder/embeddings")
 
 
-def _describe(source: Path, weights: Weights) -> Description:
+def describe(source: Path, weights: Weights) -> Description:
+    """What the folder `source` says about its model. Raises ModelError."""
     try:
         config = json.loads((source / "config.json").read_text())
         listed = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]

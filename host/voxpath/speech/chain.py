@@ -39,6 +39,7 @@ from voxpath.speech.turn import Turn
 
 STUCK_S = 3.0  # a reply, or a step of one, that takes longer than this ends its turn with an error
 DEAD_S = 1.0  # a board that sends no frame for this long is dead
+TOLD_WORDS = 3  # of a reply that is cut off; a small model that reads fewer learns to say no more
 INTERRUPT_MS = 120  # speech that lasts this long before a reply is heard is more of the same turn
 AHEAD_S = 0.6  # how much of a reply waits in the board; the rest waits here, where it can be dropped
 PIECE_S = 0.1
@@ -607,7 +608,8 @@ class Chain:
         if turn.board_reply is not None:
             turn.heard = turn.draft.heard(turn.board_reply.played())
         if turn.heard and turn.error is None:
-            self._stages["think"].put(self._remember, (turn.transcript, turn.heard))
+            told = turn.heard if not turn.barged_in or len(turn.heard.split()) >= TOLD_WORDS else ""
+            self._stages["think"].put(self._remember, (turn.transcript, told))
         if turn.utterance is not None:
             self._on_turn(turn)
 

@@ -16,13 +16,14 @@ HISTORY_TOKENS = 1200  # with the system prompt; a longer context answers later
 
 
 class Memory:
-    """What was said and answered, oldest first, as it was heard: the last `HISTORY_TURNS` exchanges or fewer."""
+    """What was said and answered, oldest first, as it was heard: the last `HISTORY_TURNS` exchanges or fewer. Either
+    part of one may be empty: what was said unasked, and what has no answer."""
 
     def __init__(self) -> None:
         self.exchanges: list[tuple[str, str]] = []
 
     def remember(self, text: str, reply: str, too_long: Callable[[], bool]) -> None:
-        """Keep an exchange; the older half goes when there are too many. `text` is empty for what was said unasked."""
+        """Keep an exchange; the older half goes when there are too many."""
         self.exchanges.append((text, reply))
         if len(self.exchanges) > HISTORY_TURNS or too_long():
             del self.exchanges[: (len(self.exchanges) + 1) // 2]
@@ -67,7 +68,12 @@ class Thinker:
         yield from brief(self._written(cancel))
 
     def remember(self, text: str, reply: str) -> None:
-        """Keep an exchange; `text` is empty for what was said unasked."""
+        """Keep an exchange; `text` is empty for what was said unasked, `reply` where hardly any of it was heard.
+
+        A reply that has been given before is kept once: a small model that reads it twice gives no other from then on.
+        """
+        if any(reply == given for _, given in self._memory.exchanges):
+            reply = ""
         self._memory.remember(text, reply, lambda: len(self._prefix()) > HISTORY_TOKENS)
         self._start = self._prefix()
 
@@ -90,7 +96,8 @@ class Thinker:
         chat = self._language.tokenizer
         tokens = [*chat.start(), *(chat.turn("system", self._system) if self._system else [])]
         for said, reply in self._memory.exchanges:
-            tokens += [*(chat.turn("user", said) if said else []), *chat.turn("assistant", reply)]
+            for role, content in (("user", said), ("assistant", reply)):
+                tokens += chat.turn(role, content) if content else []
         return [*tokens, *chat.open_turn("user")]
 
     def _hold(self, tokens: list[int], cancel: Cancel | None = None) -> None:
@@ -123,8 +130,11 @@ class ServerThinker:
         """As Thinker.answer. May raise Cancelled and ModelError."""
         messages = [{"role": "system", "content": self._system}] if self._system else []
         for said, reply in [*self._memory.exchanges, (text, "")]:
-            turns = (("user", said), ("assistant", reply))
-            messages += [{"role": role, "content": content} for role, content in turns if content]
+            for role, content in (("user", said), ("assistant", reply)):
+                if content and messages and messages[-1]["role"] == role:  # not every server takes two in a row
+                    messages[-1]["content"] += f"\n{content}"
+                elif content:
+                    messages.append({"role": role, "content": content})
         yield from brief(accumulate(self._server.chat(messages, REPLY_TOKENS, cancel)))
 
     def remember(self, text: str, reply: str) -> None:

@@ -9,14 +9,9 @@ from pathlib import Path
 
 from voxpath.engines.ort.hibari import Voice
 from voxpath.engines.ort.llama import Context, Language
-from voxpath.engines.ort.whisper import Recogniser, Transcript, Word
+from voxpath.engines.ort.whisper import recogniser
 
-__all__ = ["Context", "Language", "Recogniser", "Transcript", "Voice", "Word", "language", "recogniser", "voice"]
-
-
-def recogniser(model: Path) -> Recogniser:
-    """Speech to text with an exported Whisper."""
-    return Recogniser(model)
+__all__ = ["Context", "Language", "Voice", "language", "recogniser", "voice"]
 
 
 def language(model: Path) -> Language:

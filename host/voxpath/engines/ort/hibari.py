@@ -31,10 +31,10 @@ class Voice:
 
     rate = vocoder.RATE
 
-    def __init__(self, model: Path):
+    def __init__(self, model: Path, load=session.load):
         self.description = read_description(model)
-        self._text = session.load(model / "text.onnx")
-        self._spectra = session.load(model / "spectra.onnx")
+        self._text = load(model / "text.onnx")
+        self._spectra = load(model / "spectra.onnx")
         self._g2p = G2P()
         for _ in self.speak("Ready to go."):
             pass

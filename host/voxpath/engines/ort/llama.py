@@ -1,58 +1,19 @@
 """Text to text with a Llama-family model, and the memory of one conversation."""
 
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from voxpath.engines.cancel import Cancel
+from voxpath.engines.chat import ChatTokenizer, repeats
 from voxpath.engines.ort import session
 from voxpath.errors import ModelError
-from voxpath.models.llama import Description, read_description
+from voxpath.models.llama import read_description
 
 # Tokens read at a time: their cost is the same one by one, and no operator then runs for long past a cancel.
 PIECE = 64
 FIRST_CAPACITY = 512  # tokens that a context has room for before it grows
-# A reply may not say the same few tokens in a row twice: small models loop otherwise.
-REPEATED_TOKENS = 6
-
-
-class ChatTokenizer:
-    """Text to tokens, and the turns of a chat in the model's own format."""
-
-    def __init__(self, tokenizer: Tokenizer, description: Description):
-        self._tokenizer = tokenizer
-        self._description = description
-        self._lock = threading.Lock()
-        self.stop = tuple(description.stop)
-
-    def encode(self, text: str, special: bool = False) -> list[int]:
-        """Tokens of a text. Control tokens written in it count as such only with `special`: never in a user's words."""
-        with self._lock:
-            self._tokenizer.encode_special_tokens = not special
-            return self._tokenizer.encode(text, add_special_tokens=False).ids
-
-    def decode(self, tokens: Iterable[int]) -> str:
-        """Text without control tokens."""
-        return self._tokenizer.decode(list(tokens), skip_special_tokens=True)
-
-    def start(self) -> list[int]:
-        """What every context begins with: for most models nothing."""
-        return [] if self._description.bos is None else [self._description.bos]
-
-    def open_turn(self, role: str) -> list[int]:
-        """The tokens that announce that "system", "user" or "assistant" speaks."""
-        return self.encode(self._description.turn_start.format(role=role), special=True)
-
-    def close_turn(self) -> list[int]:
-        """The tokens that end a turn."""
-        return self.encode(self._description.turn_end, special=True)
-
-    def turn(self, role: str, text: str) -> list[int]:
-        """A whole turn."""
-        return [*self.open_turn(role), *self.encode(text.strip()), *self.close_turn()]
 
 
 class Language:
@@ -164,15 +125,11 @@ class Context:
         return float(np.exp(logits[token]) / np.exp(logits).sum())
 
     def _choose(self, reply: list[int]) -> int:
-        """The likeliest token that does not make the reply say REPEATED_TOKENS in a row for the second time."""
+        """The likeliest token that does not make the reply go round."""
         logits = self._logits
-        recent = reply[-REPEATED_TOKENS + 1 :]
-        if len(recent) == REPEATED_TOKENS - 1:
-            spans = range(len(reply) - REPEATED_TOKENS + 1)
-            banned = [reply[i + len(recent)] for i in spans if reply[i : i + len(recent)] == recent]
-            if banned:
-                logits = logits.copy()
-                logits[banned] = -np.inf
+        if banned := repeats(reply):
+            logits = logits.copy()
+            logits[list(banned)] = -np.inf
         return int(logits.argmax())
 
     def _compute(self, cancel: Cancel | None) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,10 @@ def _options() -> onnxruntime.SessionOptions:
     return options
 
 
-def load(path: Path) -> onnxruntime.InferenceSession:
-    """A session on the CPU. Raises ModelError if the file is missing, broken, or needs a newer runtime."""
+def load(path: Path, providers: Sequence = ("CPUExecutionProvider",)) -> onnxruntime.InferenceSession:
+    """A session, on the CPU unless told otherwise. Raises ModelError if the file is missing, broken, or too new."""
     try:
-        return onnxruntime.InferenceSession(str(path), _options(), providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(path), _options(), providers=list(providers))
     except Exception as error:  # the runtime's own errors have no common base but this
         raise _broken(path, error) from error
 

@@ -1,177 +1,76 @@
-"""Speech to text with Whisper."""
+"""Whisper's two networks on the CPU."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from voxpath.engines.cancel import Cancel
-from voxpath.engines.mel import FRAMES_PER_SECOND, HOP, RATE, log_mel
+from voxpath.engines.mel import FRAMES_PER_SECOND, RATE, log_mel
 from voxpath.engines.ort import session
-from voxpath.models.whisper import read_description
+from voxpath.engines.whisper import SILENCE_AFTER_S, Recogniser
+from voxpath.models.whisper import Description, read_description
 
 # Whisper was trained on 30 s; its encoder's time grows with the context. Below about 6 s the decoder misses its end.
 SHORTEST_CONTEXT_S = 8.0
-SILENCE_AFTER_S = 0.5  # the decoder ends more surely if it hears the end
-TOKENS_PER_SECOND = 12  # nobody speaks faster; more is a decoder that does not stop
-SPARE_TOKENS = 16
-QUIETEST_DBFS = -70.0  # a loudest 10 ms below this is digital silence
-# Text that Whisper hardly believes in is dropped, and sooner where it says itself that there is no speech. Speech in
-# noise down to -5 dB stays above -0.8, with a probability of no speech under 0.4; noise alone is beyond a limit.
-NO_SPEECH = 0.6
-DOUBTFUL_LOGPROB = -0.5
-HOPELESS_LOGPROB = -1.5
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word with seconds from the first sample. Times are estimates, spread by letters over what is not silent."""
-
-    text: str
-    start: float
-    end: float
+def recogniser(model: Path) -> Recogniser:
+    """The exported Whisper in a folder."""
+    description = read_description(model)
+    tokenizer = session.load_tokenizer(model / "tokenizer.json")
+    return Recogniser(description, tokenizer, _Networks(model, description))
 
 
-@dataclass(frozen=True)
-class Transcript:
-    """What was heard; empty text if nothing was said. `logprob` is the mean over tokens; `no_speech` a probability."""
+class _Networks:
+    """Encoder and decoder. For any number of threads."""
 
-    text: str = ""
-    words: list[Word] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    logprob: float = 0.0
-    no_speech: float = 1.0
-
-    @property
-    def confidence(self) -> float:
-        """Geometric mean of the tokens' probabilities, 0 to 1."""
-        return float(np.exp(self.logprob)) if self.tokens else 0.0
-
-
-class Recogniser:
-    """A Whisper in memory.
-
-    >>> recogniser(model).transcribe(pcm).text        # pcm int16 or float, 16 kHz, mono
-    'The capital of France is Paris.'
-    """
-
-    rate = RATE
-
-    def __init__(self, model: Path):
-        self.description = read_description(model)
-        self.tokenizer = session.load_tokenizer(model / "tokenizer.json")
+    def __init__(self, model: Path, description: Description):
+        self.description = description
         self._encoder = session.load(model / "encoder.onnx")
-        self._decoder = session.load(model / "decoder.onnx")
-        d = self.description
-        self._never = np.zeros(d.vocabulary, np.float32)
-        self._never[d.suppress] = -np.inf
-        self._never_first = self._never.copy()
-        self._never_first[d.suppress_first] = -np.inf
-        self._decode(np.zeros(RATE, np.float32), [], [], None)
+        self.decoder = session.load(model / "decoder.onnx")
+        self.never = np.zeros(description.vocabulary, np.float32)
+        self.never[description.suppress] = -np.inf
+        self.never_first = self.never.copy()
+        self.never_first[description.suppress_first] = -np.inf
 
-    def transcribe(
-        self,
-        pcm: np.ndarray,
-        prompt: str | None = None,
-        cancel: Cancel | None = None,
-        guess: Sequence[int] = (),
-    ) -> Transcript:
-        """What is said in `pcm` [n] (int16, or float within +-1).
-
-        `prompt` is text that came before, for names and style. `guess` are tokens that the transcript may begin with,
-        such as those of a shorter part of the sound: as many as are right cost one step of the decoder together, and
-        what is heard does not depend on them. Silence and noise give an empty transcript. Raises Cancelled.
-        """
-        samples = pcm.astype(np.float32) / 32768 if pcm.dtype == np.int16 else np.asarray(pcm, np.float32)
-        previous = self._previous(prompt)
-        pieces, start = [], 0
-        ends = _cuts(samples, int(self.description.max_frames * HOP - SILENCE_AFTER_S * RATE))
-        for end in ends:
-            told = guess if len(ends) == 1 else ()
-            pieces.append(self._piece(samples[start:end], start / RATE, previous, told, cancel))
-            start = end
-        spoken = [piece for piece in pieces if piece.text]
-        if len(spoken) < 2:
-            return spoken[0] if spoken else (pieces[0] if pieces else Transcript())
-        tokens = [token for piece in spoken for token in piece.tokens]
-        return Transcript(
-            text=" ".join(piece.text for piece in spoken),
-            words=[word for piece in spoken for word in piece.words],
-            tokens=tokens,
-            logprob=sum(piece.logprob * len(piece.tokens) for piece in spoken) / len(tokens),
-            no_speech=min(piece.no_speech for piece in spoken),
-        )
-
-    def _previous(self, prompt: str | None) -> list[int]:
-        if not prompt or not prompt.strip():
-            return []
-        ids = self.tokenizer.encode(" " + prompt.strip(), add_special_tokens=False).ids
-        return [self.description.previous, *ids[-(self.description.max_tokens // 2 - 1) :]]
-
-    def _piece(
-        self, samples: np.ndarray, offset: float, previous: list[int], guess: Sequence[int], cancel: Cancel | None
-    ) -> Transcript:
-        active = _active(samples)
-        if active is None:
-            return Transcript()
-        tokens, logprob, no_speech = self._decode(samples, previous, guess, cancel)
-        text = self.tokenizer.decode(tokens).strip()
-        if not text or logprob < (DOUBTFUL_LOGPROB if no_speech > NO_SPEECH else HOPELESS_LOGPROB):
-            return Transcript(logprob=logprob, no_speech=no_speech)
-        return Transcript(text, _spread(text, offset + active[0], offset + active[1]), tokens, logprob, no_speech)
-
-    def _hear(self, samples: np.ndarray, cancel: Cancel | None) -> dict[str, np.ndarray]:
-        """The decoder's keys and values of the audio."""
+    @contextlib.contextmanager
+    def listen(self, samples: np.ndarray, cancel: Cancel | None) -> Iterator["_Writing"]:
+        """Encode a sound."""
         d = self.description
         seconds = max(SHORTEST_CONTEXT_S, len(samples) / RATE + SILENCE_AFTER_S)
         frames = min(d.max_frames, 2 * int(np.ceil(seconds * FRAMES_PER_SECOND / 2)))
-        return session.run(self._encoder, {"mel": log_mel(samples, frames, d.mel_bins)}, cancel)
+        yield _Writing(self, session.run(self._encoder, {"mel": log_mel(samples, frames, d.mel_bins)}, cancel), cancel)
 
-    def _decode(
-        self, samples: np.ndarray, previous: list[int], guess: Sequence[int], cancel: Cancel | None
-    ) -> tuple[list[int], float, float]:
-        """The likeliest next token, again and again. Returns tokens, mean log probability, probability of no speech."""
-        d = self.description
-        audio = self._hear(samples, cancel)
-        limit = int(TOKENS_PER_SECOND * len(samples) / RATE) + SPARE_TOKENS
-        ids = [*previous, *d.prompt]
-        first = len(ids)
-        guess = list(guess)[: max(0, min(d.max_tokens - first - 1, limit))]
-        # Whisper says whether there is speech where the transcript starts: at the token that follows `previous`.
-        rows = [len(previous), *range(first - 1, first + len(guess))]
-        logits, past = self._step([*ids, *guess], 0, rows, audio, self._nothing_written(), cancel)
-        no_speech = float(np.exp(_log_softmax(logits[0])[d.no_speech]))
-        logits = logits[1:]  # of the next token, and of those after it should the guess be right
-        tokens, logprobs, never = [], [], self._never_first
-        for place in range(first, min(d.max_tokens, first + limit)):
-            scores = _log_softmax(logits[0] + never)
-            token, never = int(scores.argmax()), self._never
-            logprobs.append(float(scores[token]))
-            if token == d.end:
-                break
-            tokens.append(token)
-            if kept := _repeats(tokens):
-                tokens = tokens[:kept]
-                break
-            if guess[:1] == [token]:
-                guess, logits = guess[1:], logits[1:]
-                continue
-            if guess:  # wrong from here on
-                guess, past = [], {name: value[:, :, :place] for name, value in past.items()}
-            logits, past = self._step([token], place, [0], audio, past, cancel)
-        return tokens, float(np.mean(logprobs)), no_speech
 
-    def _nothing_written(self) -> dict[str, np.ndarray]:
-        """The decoder's memory of no tokens."""
-        d = self.description
+class _Writing:
+    """The decoder's memory while one sound is written down."""
+
+    def __init__(self, networks: _Networks, audio: dict[str, np.ndarray], cancel: Cancel | None):
+        d = networks.description
+        self._networks, self._audio, self._cancel = networks, audio, cancel
         empty = np.zeros((1, d.heads, 0, d.head_size), np.float32)
-        return {f"past_{kind}{layer}": empty for layer in range(d.layers) for kind in "kv"}
+        self._past = {f"past_{kind}{layer}": empty for layer in range(d.layers) for kind in "kv"}
 
-    def _step(
-        self, ids: list[int], done: int, rows: list[int], audio: dict, past: dict, cancel: Cancel | None
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Run the decoder on tokens that follow `done` others. Returns logits [rows, vocabulary] and its new memory."""
+    def begin(self, tokens: list[int], rows: list[int]) -> tuple[list[tuple[int, float]], float]:
+        """As voxpath.engines.whisper says."""
+        silence, first, *others = self._step(tokens, 0, rows)
+        no_speech = float(np.exp(_log_softmax(silence)[self._networks.description.no_speech]))
+        return [self._choose(first, self._networks.never_first), *map(self._choose, others)], no_speech
+
+    def follow(self, token: int, place: int) -> tuple[int, float]:
+        """As voxpath.engines.whisper says."""
+        self._past = {name: value[:, :, :place] for name, value in self._past.items()}
+        return self._choose(self._step([token], place, [0])[0])
+
+    def _choose(self, logits: np.ndarray, never: np.ndarray | None = None) -> tuple[int, float]:
+        scores = _log_softmax(logits + (self._networks.never if never is None else never))
+        token = int(scores.argmax())
+        return token, float(scores[token])
+
+    def _step(self, ids: list[int], done: int, rows: list[int]) -> np.ndarray:
+        """Run the decoder on tokens that follow `done` others. Returns logits [rows, vocabulary]."""
         positions = np.arange(done, done + len(ids))
         inputs = {
             "ids": np.array([ids], np.int64),
@@ -179,59 +78,12 @@ class Recogniser:
             "mask": np.where(np.arange(done + len(ids)) > positions[:, None], -1e9, 0).astype(np.float32)[None, None],
             "rows": np.array(rows, np.int64),
         }
-        out = session.run(self._decoder, {**inputs, **audio, **past}, cancel)
+        out = session.run(self._networks.decoder, {**inputs, **self._audio, **self._past}, self._cancel)
         logits = out.pop("logits")[0]
-        return logits, {name.replace("present", "past"): value for name, value in out.items()}
+        self._past = {name.replace("present", "past"): value for name, value in out.items()}
+        return logits
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
     shifted = logits - logits.max()
     return shifted - np.log(np.exp(shifted).sum())
-
-
-def _repeats(tokens: list[int], times: int = 4, longest: int = 12) -> int:
-    """How many tokens to keep if they end in the same few, `times` in a row; 0 if they do not."""
-    for length in range(1, longest + 1):
-        tail = tokens[-length * times :]
-        if len(tail) == length * times and tail == tail[:length] * times:
-            return len(tokens) - length * (times - 1)
-    return 0
-
-
-def _loudness(samples: np.ndarray) -> np.ndarray:
-    """dB relative to full scale, each 10 ms (the last one padded)."""
-    blocks = np.pad(samples, (0, -len(samples) % HOP)).reshape(-1, HOP)
-    return 10 * np.log10(np.maximum((blocks**2).mean(1), 1e-12))
-
-
-def _active(samples: np.ndarray, below_loudest_db: float = 35.0) -> tuple[float, float] | None:
-    """First and last second that is within `below_loudest_db` of the loudest; None for digital silence."""
-    if not len(samples):
-        return None
-    loudness = _loudness(samples)
-    if loudness.max() < QUIETEST_DBFS:
-        return None
-    blocks = np.flatnonzero(loudness > loudness.max() - below_loudest_db)
-    return float(blocks[0] * HOP / RATE), float(min(len(samples), (blocks[-1] + 1) * HOP) / RATE)
-
-
-def _cuts(samples: np.ndarray, longest: int) -> list[int]:
-    """Where to end each piece of at most `longest` samples: at the quietest tenth of a second in its last third."""
-    cuts, start = [], 0
-    while len(samples) - start > longest:
-        first = start + 2 * longest // 3
-        loudness = np.convolve(_loudness(samples[first : start + longest]), np.ones(10) / 10, mode="valid")
-        start = first + (int(loudness.argmin()) + 5) * HOP
-        cuts.append(start)
-    return [*cuts, len(samples)]
-
-
-def _spread(text: str, start: float, end: float) -> list[Word]:
-    """Words with times in proportion to their letters."""
-    words, at = [], 0
-    per_letter = (end - start) / len(text)
-    for word in text.split():
-        at = text.index(word, at)
-        words.append(Word(word, start + at * per_letter, start + (at + len(word)) * per_letter))
-        at += len(word)
-    return words

@@ -1,0 +1,170 @@
+"""A stream of an NVIDIA GPU: buffers that stay there, networks, and steps that are captured once and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from voxpath.engines.ort import session
+from voxpath.errors import ModelError
+
+_PROVIDER = "CUDAExecutionProvider"
+_NEVER_CAPTURED = "-1"
+
+
+class Gpu:
+    """One stream, and the one thread that gives it work: ONNX Runtime keeps what it has captured by thread."""
+
+    def __init__(self, name: str, urgent: bool = False):
+        """A stream of the first GPU, before others if it is `urgent`. Raises ModelError if there is none to use."""
+        self._cuda = _runtime()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        least, greatest = self._call("cudaDeviceGetStreamPriorityRange")
+        flags = self._cuda.cudaStreamNonBlocking
+        self._stream = self._call("cudaStreamCreateWithPriority", flags, greatest if urgent else least)
+        self._captures = count(1)
+
+    def run(self, work: Callable, *arguments):
+        """What `work(*arguments)` returns, called in the stream's thread. The steps of a capture must all be."""
+        return self._thread.submit(work, *arguments).result()
+
+    def load(self, path: Path, captured: bool = False) -> onnxruntime.InferenceSession:
+        """A session on this stream, whose steps can be `captured`. Raises ModelError."""
+        options = {
+            "device_id": "0",
+            "user_compute_stream": str(int(self._stream)),
+            "enable_cuda_graph": str(int(captured)),
+            "use_tf32": "0",  # ten bits are too few for a Fourier transform
+            "cudnn_conv_algo_search": "HEURISTIC",
+            "arena_extend_strategy": "kSameAsRequested",
+        }
+        loaded = session.load(path, [(_PROVIDER, options), "CPUExecutionProvider"])
+        if loaded.get_providers()[0] != _PROVIDER:
+            raise ModelError("ONNX Runtime cannot use the GPU: see `run.py doctor` for CUDA's and cuDNN's libraries.")
+        return loaded
+
+    def zeros(self, *shape: int, dtype=np.float32) -> Buffer:
+        """A buffer on the GPU. Raises ModelError if there is no room."""
+        return Buffer(self, shape, np.dtype(dtype))
+
+    def step(
+        self,
+        network: onnxruntime.InferenceSession,
+        inputs: Mapping[str, Buffer | np.ndarray],
+        outputs: Mapping[str, Buffer],
+    ) -> Callable[[], None]:
+        """A function that has `network` run on buffers and on arrays that stay as they are, without waiting for it.
+
+        Inputs and outputs may share buffers. It runs a few times now, which captures it.
+        """
+        binding = network.io_binding()
+        for name, value in inputs.items():
+            if isinstance(value, Buffer):
+                binding.bind_ortvalue_input(name, value.value)
+            else:
+                binding.bind_cpu_input(name, value)
+        for name, value in outputs.items():
+            binding.bind_ortvalue_output(name, value.value)
+        options = onnxruntime.RunOptions()
+        options.add_run_config_entry("gpu_graph_id", str(next(self._captures)))
+        options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+
+        def launch() -> None:
+            network.run_with_iobinding(binding, options)
+
+        launch()
+        self.wait()
+        return launch
+
+    def wait(self) -> None:
+        """Until all that was launched is done."""
+        self._call("cudaStreamSynchronize", self._stream)
+
+    def mark(self) -> Callable[[], None]:
+        """A function that waits until all that has been launched by now is done."""
+        event = self._call("cudaEventCreateWithFlags", self._cuda.cudaEventDisableTiming)
+        self._call("cudaEventRecord", event, self._stream)
+
+        def wait() -> None:
+            self._call("cudaEventSynchronize", event)
+            self._call("cudaEventDestroy", event)
+
+        return wait
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Bytes from one address to another, on the host or the GPU, in the stream's order."""
+        self._call("cudaMemcpyAsync", target, source, size, self._cuda.cudaMemcpyKind.cudaMemcpyDefault, self._stream)
+
+    def pinned(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Page-locked memory of the host, as long as the program runs."""
+        size = prod(shape) * dtype.itemsize
+        address = self._call("cudaMallocHost", size)
+        return np.frombuffer(_bytes_at(address, size), dtype).reshape(shape)
+
+    def _call(self, name: str, *arguments):
+        error, *values = getattr(self._cuda, name)(*arguments)
+        if error != self._cuda.cudaError_t.cudaSuccess:
+            _, text = self._cuda.cudaGetErrorString(error)
+            raise ModelError(f"The GPU failed: {name}: {text.decode()}.")
+        return values[0] if len(values) == 1 else tuple(values)
+
+
+class Buffer:
+    """An array on the GPU, zero at first."""
+
+    def __init__(self, gpu: Gpu, shape: tuple[int, ...], dtype: np.dtype):
+        self._gpu, self._shape, self._dtype = gpu, shape, dtype
+        try:
+            self.value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(shape), dtype, "cuda", 0)
+        except Exception as error:  # the runtime's own errors have no common base but this
+            megabytes = prod(shape) * dtype.itemsize / 1e6
+            raise ModelError(f"The GPU has no room for {megabytes:.0f} MB more ({error}).") from error
+        self._host: np.ndarray | None = None
+        self.write(np.zeros(shape, dtype))
+        gpu.wait()
+
+    def write(self, values, at: int = 0) -> None:
+        """Put values from element `at` on, after what was launched before."""
+        values = np.ascontiguousarray(values, self._dtype)
+        self._gpu.copy(self._address(at), values.ctypes.data, values.nbytes)
+
+    def put(self, other: Buffer, at: int) -> None:
+        """Put all of another buffer from element `at` on."""
+        self._gpu.copy(self._address(at), other._address(0), prod(other._shape) * self._dtype.itemsize)
+
+    def read(self, first: int = 0, count: int | None = None) -> np.ndarray:
+        """A view of `count` elements (all if left out) on the host, which holds them once a `mark` has been passed."""
+        if self._host is None:
+            self._host = self._gpu.pinned(self._shape, self._dtype).reshape(-1)
+        view = self._host[first : None if count is None else first + count]
+        self._gpu.copy(view.ctypes.data, self._address(first), view.nbytes)
+        return view
+
+    def _address(self, element: int) -> int:
+        return self.value.data_ptr() + element * self._dtype.itemsize
+
+
+def _runtime():
+    """CUDA's runtime. Raises ModelError, with what to do, if anything of it is missing."""
+    if _PROVIDER not in onnxruntime.get_available_providers():
+        raise ModelError("This ONNX Runtime has no CUDA: pip install 'voxpath[cuda]' in an environment of its own.")
+    try:
+        from cuda.bindings import runtime
+    except ImportError as error:
+        raise ModelError(f"CUDA's bindings cannot be loaded ({error}): pip install 'voxpath[cuda]'.") from error
+    error, devices = runtime.cudaGetDeviceCount()
+    if error != runtime.cudaError_t.cudaSuccess or not devices:
+        raise ModelError("There is no NVIDIA GPU that CUDA can use; use --engine cpu.")
+    return runtime
+
+
+def _bytes_at(address: int, size: int):
+    import ctypes
+
+    return (ctypes.c_char * size).from_address(int(address))

@@ -1,0 +1,100 @@
+"""Whisper for a GPU: from samples to tokens with fixed shapes, so that each step can be replayed as one CUDA Graph.
+
+`export` writes into a folder
+    encoder.onnx     pcm [1, samples] of the whole context (30 s), features included
+                     -> for each decoder layer its keys and values of the audio
+    decoder.onnx     (ids [1, n], start [1], offsets [n], rows [r], never [r, vocabulary], written tokens and log
+                     probabilities, the audio, past keys and values)
+                     -> token [1, r], logprob [1, r], no_speech [1, r], next [1], written and past with the new ones
+    tokenizer.json   as it came
+    model.json       whisper.Description, as JSON
+
+The decoder's memory has room for all the tokens that the model can write, and is written in place. It chooses the
+likeliest token itself, appends it to what is written, and says where the next one goes: bound to its own inputs, a
+step needs nothing from the host. Only standard operators are used.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from voxpath.engines.mel import HOP, WINDOW, mel_filters
+from voxpath.models import description
+from voxpath.models.graph import Graph
+from voxpath.models.whisper import Builder, Description, Weights, describe, listen, write
+
+_MASKED = -1e4  # an attention score that leaves nothing, and a float16
+
+
+def samples(described: Description) -> int:
+    """How long the encoder's `pcm` is: half a window, reflected, stands before the sound."""
+    return (described.max_frames - 1) * HOP + WINDOW
+
+
+def export(source: Path, folder: Path, *, precision: str = "float16") -> Description:
+    """Convert the CTranslate2 folder `source` into `folder`, as "float16" or "float32". Raises ModelError."""
+    weights = Weights(source / "model.bin")
+    described = describe(source, weights)
+    _encoder(weights, described, precision).save(folder / "encoder.onnx")
+    _decoder(weights, described, precision).save(folder / "decoder.onnx")
+    shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
+    description.write(described, folder)
+    return described
+
+
+def _encoder(weights: Weights, described: Description, precision: str) -> Graph:
+    net = Builder("encoder", weights, precision)
+    pcm = net.graph.input("pcm", "float32", [1, samples(described)])
+    listen(net, net.graph.cast(_log_mel(net.graph, pcm, described), net.number))
+    return net.graph
+
+
+def _log_mel(g: Graph, pcm: str, described: Description) -> str:
+    """Features [1, bins, frames] as voxpath.engines.mel makes them; the Fourier transform is a convolution."""
+    angle = 2 * np.pi * np.arange(WINDOW // 2 + 1)[:, None] * np.arange(WINDOW) / WINDOW
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW)
+    waves = np.concatenate([np.cos(angle), -np.sin(angle)])[:, None] * hann
+    x = g.op("Unsqueeze", pcm, g.ints(1))
+    x = g.op("Conv", x, g.weight("fourier", waves.astype(np.float32)), kernel_shape=[WINDOW], strides=[HOP])
+    real, imaginary = (f"{x}.real", f"{x}.imaginary")
+    g.op("Split", x, out=[real, imaginary], axis=1, num_outputs=2)
+    power = g.op("Add", g.op("Mul", real, real), g.op("Mul", imaginary, imaginary))
+    x = g.op("MatMul", g.weight("mel", mel_filters(described.mel_bins)), power)
+    x = g.op("Log", g.op("Max", x, g.constant(1e-10)))
+    x = g.op("Mul", x, g.constant(1 / np.log(10)))
+    loudest = g.op("ReduceMax", x, g.ints(0, 1, 2), keepdims=1)
+    x = g.op("Max", x, g.op("Sub", loudest, g.constant(8.0)))
+    return g.op("Mul", g.op("Add", x, g.constant(4.0)), g.constant(0.25))
+
+
+def _decoder(weights: Weights, described: Description, precision: str) -> Graph:
+    net = Builder("decoder", weights, precision)
+    g, room = net.graph, described.max_tokens
+    ids, start = g.input("ids", "int64", [1, "n"]), g.input("start", "int64", [1])
+    offsets, rows = g.input("offsets", "int64", ["n"]), g.input("rows", "int64", ["rows"])
+    never = g.input("never", "float32", ["rows", described.vocabulary])
+    positions = g.op("Add", start, offsets)
+    later = g.op("Greater", g.ints(*range(room)), g.op("Unsqueeze", positions, g.ints(-1)))  # [n, room]
+    mask = g.op("Where", later, g.constant(_MASKED, net.number), g.constant(0, net.number))
+    places: list[str] = []  # of the new keys and values, [1, heads, n, head size]: the same for all layers
+
+    def remember(name: str, new: str) -> str:
+        shape = [1, weights.heads, room, weights.head_size]
+        past = g.input(f"past_{name}", net.number, shape)
+        if not places:
+            places.append(g.op("Expand", g.reshape(positions, 1, 1, -1, 1), g.op("Shape", new)))
+        present = g.op("ScatterElements", past, places[0], new, out=f"present_{name}", axis=2)
+        g.output(present, net.number, shape)
+        return present
+
+    logits = g.cast(write(net, ids, positions, mask, rows, remember), "float32")
+    silence = g.op("Gather", g.op("LogSoftmax", logits, axis=-1), g.constant(described.no_speech, np.int64), axis=-1)
+    allowed = g.op("Add", logits, never)
+    g.op("Exp", silence, out="no_speech")
+    g.op("ArgMax", allowed, out="token", axis=-1, keepdims=0)
+    g.op("ReduceMax", g.op("LogSoftmax", allowed, axis=-1), g.ints(-1), out="logprob", keepdims=0)
+    for name, dtype in (("token", "int64"), ("logprob", "float32"), ("no_speech", "float32")):
+        g.output(name, dtype, [1, "rows"])
+    g.follow(start, "int64", room, {"token": "int64", "logprob": "float32"})
+    return g

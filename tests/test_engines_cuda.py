@@ -1,0 +1,221 @@
+"""The GPU's engines with the CPU in the GPU's place: what they say is what those of the CPU say.
+
+Networks, buffers and the steps in flight are the same; only streams and captures are missing. What a GPU makes of them
+is measured by tests/bench/gpu.py.
+"""
+
+import re
+
+import numpy as np
+import onnxruntime
+import pytest
+import soundfile
+import soxr
+from gguf import GGMLQuantizationType as Kind
+
+from doubles import HostGpu
+from test_models_llama import CONTEXT, log_probabilities, write
+from voxpath import models
+from voxpath.engines import ort
+from voxpath.engines.cancel import Cancel, Cancelled
+from voxpath.engines.cuda.llama import Language
+from voxpath.engines.cuda.whisper import recogniser_on
+from voxpath.engines.mel import log_mel
+from voxpath.errors import ModelError
+from voxpath.models import llama, recordings, whisper_gpu
+from voxpath.models.graph import Graph
+
+TEXT = [3, 40, 12, 99, 7, 7, 60, 200, 31]
+
+
+# ---- language model
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Weights, and the model with room for 512 tokens."""
+    folder = tmp_path_factory.mktemp("tiny")
+    read = write(folder / "tiny.gguf", Kind.F32)
+    llama.export(folder / "tiny.gguf", folder, form=llama.EXACT, room=512)
+    return read, folder
+
+
+@pytest.fixture
+def language(tiny):
+    return Language(HostGpu(), tiny[1])
+
+
+def greedy(w, tokens, count):
+    tokens = list(tokens)
+    for _ in range(count):
+        tokens.append(int(log_probabilities(w, tokens)[-1].argmax()))
+    return tokens[-count:]
+
+
+def said(context, **options):
+    return [token for block in context.generate(stop=[], **options) for token in block]
+
+
+def test_the_likeliest_continuation_is_that_of_the_formulas(tiny, language):
+    context = language.open()
+    context.extend(TEXT)
+    assert said(context, limit=5) == greedy(tiny[0], TEXT, 5)
+    assert context.tokens == [*TEXT, *greedy(tiny[0], TEXT, 5)]
+
+
+def test_a_context_that_was_cut_and_grown_goes_on_as_a_new_one(tiny, language):
+    context = language.open()
+    context.extend(TEXT)
+    said(context, limit=4)  # more than these were under way on the GPU
+    context.extend([5, 6, 7])
+    whole = list(context.tokens)
+    assert said(context, limit=3) == greedy(tiny[0], whole, 3)
+    context.truncate(6)
+    context.extend([9])
+    assert said(context, limit=3) == greedy(tiny[0], [*TEXT[:6], 9], 3)
+
+
+def test_reading_in_pieces_is_reading_at_once(tiny, language):
+    tokens = [int(t) for t in np.random.default_rng(1).integers(3, 250, 150)]  # longer than the largest piece
+    whole, pieces = language.open(), language.open()
+    whole.extend(tokens)
+    for start in range(0, 150, 13):
+        pieces.extend(tokens[start : start + 13])
+    expected = greedy(tiny[0], tokens, 3)
+    assert said(whole, limit=3) == said(pieces, limit=3) == expected
+
+
+def test_the_probability_of_the_next_token_is_that_of_the_formulas(tiny, language):
+    context = language.open()
+    context.extend(TEXT)
+    expected = np.exp(log_probabilities(tiny[0], TEXT)[-1, 8])
+    np.testing.assert_allclose(context.probability(8), expected, rtol=1e-3)
+    said(context, limit=2)
+    expected = np.exp(log_probabilities(tiny[0], context.tokens)[-1, 8])
+    np.testing.assert_allclose(context.probability(8), expected, rtol=1e-3)
+
+
+def test_a_reply_does_not_go_round(tiny, language):
+    context = language.open()
+    context.extend(TEXT)
+    reply = said(context, limit=80)
+    spans = [tuple(reply[i : i + 6]) for i in range(len(reply) - 5)]
+    assert len(spans) == len(set(spans))
+
+
+def test_a_stop_token_ends_the_reply(tiny, language):
+    context = language.open()
+    context.extend(TEXT)
+    expected = greedy(tiny[0], TEXT, 8)
+    stop = expected[-1]
+    assert [t for b in context.generate(stop=[stop]) for t in b] == expected[: expected.index(stop)]
+
+
+def test_a_reply_that_is_given_up_leaves_the_context_usable(tiny, language):
+    context, cancel = language.open(), Cancel()
+    context.extend(TEXT)
+    reply = context.generate(stop=[], cancel=cancel)
+    first = next(reply)
+    cancel.set()
+    with pytest.raises(Cancelled):
+        next(reply)
+    assert context.tokens == [*TEXT, *first]
+    with pytest.raises(Cancelled):
+        context.extend([4, 5], cancel)
+    assert context.tokens == [*TEXT, *first]
+    assert said(context, limit=2) == greedy(tiny[0], [*TEXT, *first], 2)
+
+
+def test_more_tokens_than_there_is_room_for_are_refused(language):
+    context = language.open()
+    context.extend(TEXT)
+    with pytest.raises(ModelError, match="more than the 384 that the language model can look back over"):
+        context.extend([5] * 400)
+    assert context.tokens == TEXT
+    context.extend([5] * 370)
+    assert len(said(context, limit=100)) == 384 - 379
+
+
+def test_a_room_is_never_longer_than_what_the_model_was_trained_for(tmp_path):
+    write(tmp_path / "tiny.gguf", Kind.F32)
+    llama.export(tmp_path / "tiny.gguf", tmp_path, form=llama.EXACT, room=1 << 20)
+    assert Language(HostGpu(), tmp_path).room == CONTEXT
+
+
+# ---- recogniser
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whisper")
+    return folder, whisper_gpu.export(models.default_whisper(), folder, precision="float32")
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    return HostGpu()
+
+
+@pytest.fixture(scope="module")
+def recogniser(gpu, exported):
+    return recogniser_on(gpu, exported[0])
+
+
+@pytest.fixture(scope="module")
+def two_cities():
+    """16 kHz int16."""
+    pcm, rate = soundfile.read(recordings.two_cities(), dtype="int16")
+    return soxr.resample(pcm, rate, 16000)
+
+
+def test_the_encoder_hears_the_features_that_the_cpu_computes(two_cities):
+    described = whisper_gpu.Description("", 1, 1, 1, 80, 400, 1, 1, [], 0, 0, 0, [], [])
+    graph = Graph("features")
+    pcm = graph.input("pcm", "float32", [1, whisper_gpu.samples(described)])
+    graph.op("Identity", whisper_gpu._log_mel(graph, pcm, described), out="features")
+    graph.output("features", "float32", [1, 80, 400])
+    sound = two_cities[: 16000 * 3].astype(np.float32) / 32768
+    heard = np.zeros((1, whisper_gpu.samples(described)), np.float32)
+    heard[0, 200 : 200 + len(sound)] = sound
+    heard[0, :200] = sound[200:0:-1]
+    (made,) = onnxruntime.InferenceSession(graph.model().SerializeToString()).run(None, {"pcm": heard})
+    np.testing.assert_allclose(made, log_mel(sound, 400), atol=2e-3)
+
+
+def test_a_sound_is_written_down_as_on_the_cpu(recogniser, two_cities):
+    cpu = ort.recogniser(models.default_asr())
+    for start, end in ((0, 4.0), (4.0, 7.4), (0.0, 2.0)):  # a shorter one after a longer leaves nothing of it
+        piece = two_cities[round(16000 * start) : round(16000 * end)]
+        expected, heard = cpu.transcribe(piece), recogniser.transcribe(piece)
+        assert re.findall(r"\w+", heard.text.lower()) == re.findall(r"\w+", expected.text.lower())
+        assert abs(heard.logprob - expected.logprob) < 0.1 and abs(heard.no_speech - expected.no_speech) < 0.1
+
+
+def test_a_guess_saves_steps_and_changes_nothing(recogniser, gpu, two_cities):
+    piece = two_cities[: 16000 * 4]
+    plain = recogniser.transcribe(piece)
+    before = gpu.launched
+    right = recogniser.transcribe(piece, guess=plain.tokens)
+    assert gpu.launched - before <= 2 + 4  # the encoder, the guess, and what is written ahead of its end
+    wrong = recogniser.transcribe(piece, guess=[*plain.tokens[:3], *plain.tokens[5:]])
+    long = recogniser.transcribe(piece, guess=[*plain.tokens, *[50] * 100])
+    for other in (right, wrong, long):
+        assert other.text == plain.text and other.tokens == plain.tokens
+        assert abs(other.logprob - plain.logprob) < 1e-3
+
+
+def test_silence_is_nothing(recogniser):
+    assert recogniser.transcribe(np.zeros(16000, np.int16)).text == ""
+
+
+def test_text_that_came_before_is_read_first(recogniser, two_cities):
+    heard = recogniser.transcribe(two_cities[: 16000 * 4], prompt="A tale of two cities. " * 40)
+    assert "best of times" in heard.text.lower()
+
+
+def test_recognition_can_be_stopped_between_tokens(recogniser, two_cities):
+    cancel = Cancel()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        recogniser.transcribe(two_cities[:16000], cancel=cancel)
+    assert recogniser.transcribe(two_cities[: 16000 * 4]).text
