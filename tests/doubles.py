@@ -301,6 +301,7 @@ class HostBuffer:
     """A buffer of voxpath.engines.cuda.device in the host's memory."""
 
     def __init__(self, array):
+        self.shape = array.shape
         self._array = array.reshape(-1)
         self.value = onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
@@ -324,8 +325,8 @@ class HostGpu:
     def run(self, work, *arguments):
         return work(*arguments)
 
-    def load(self, path, captured=False):
-        return session.load(path)
+    def load(self, path, **sizes):
+        return session.load(path, sizes=sizes)
 
     def zeros(self, *shape, dtype=np.float32):
         return HostBuffer(np.zeros(shape, dtype))

@@ -7,6 +7,7 @@ is measured by tests/bench/gpu.py.
 import re
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import soundfile
@@ -14,14 +15,18 @@ import soxr
 from gguf import GGMLQuantizationType as Kind
 
 from doubles import HostGpu
+from test_models_hibari import ASSETS, VOCABULARY
 from test_models_llama import CONTEXT, log_probabilities, write
 from voxpath import models
 from voxpath.engines import ort
 from voxpath.engines.cancel import Cancel, Cancelled
+from voxpath.engines.cuda.hibari import voice_on
 from voxpath.engines.cuda.llama import Language
 from voxpath.engines.cuda.whisper import recogniser_on
+from voxpath.engines.hibari import HALO
 from voxpath.engines.mel import log_mel
 from voxpath.errors import ModelError
+from voxpath.models import hibari as hibari_model
 from voxpath.models import llama, recordings, whisper_gpu
 from voxpath.models.graph import Graph
 
@@ -219,3 +224,71 @@ def test_recognition_can_be_stopped_between_tokens(recogniser, two_cities):
     with pytest.raises(Cancelled):
         recogniser.transcribe(two_cities[:16000], cancel=cancel)
     assert recogniser.transcribe(two_cities[: 16000 * 4]).text
+
+
+# ---- voice
+
+
+@pytest.fixture(scope="module")
+def voice(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hibari")
+    hibari_model.export(ASSETS / "hibari.onnx", VOCABULARY, folder, for_gpu=True)
+    made = voice_on(HostGpu(), folder)
+    made.folder = folder
+    return made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Yes.",
+        "Sure, I can help with that.",
+        "The meeting is scheduled for three o'clock tomorrow afternoon in the main office, and nobody will be late.",
+    ],
+)
+def test_padding_does_not_change_what_is_heard(voice, text):
+    """Against the network as it is published, whole and unpadded, in floats as well."""
+    (phonemes,) = voice._phonemes(text)
+    ids = [0, *(VOCABULARY[c] for c in phonemes if c in VOCABULARY), 0]
+    made = voice._networks.text(ids, None)
+    d = voice.description
+    durations = made[d.durations].ravel().astype(int)
+    owner = np.repeat(np.arange(len(ids)), durations)[:200]
+    parts = voice._networks.spectra(
+        {name: made[feature][:, :, owner] for name, feature in zip(d.repeated, d.features, strict=True)}, None
+    )
+    network = onnxruntime.InferenceSession(ASSETS / "hibari.onnx")
+    expected = network.run(None, {"ids": [ids], "speed": np.ones(1, np.float32)})
+    # The published one rounds to 8 bits by the loudest value of the whole sentence.
+    inner = 2 * len(owner) if durations.sum() <= 200 else 2 * (len(owner) - HALO)
+    assert expected[0].shape[-1] == 2 * durations.sum()
+    for part, reference in zip(parts, expected, strict=True):
+        assert np.corrcoef(part[..., :inner].ravel(), reference[..., :inner].ravel())[0, 1] > 0.99
+
+
+def test_a_padded_network_says_what_it_says_unpadded(voice, monkeypatch):
+    ids = [0, *(VOCABULARY[c] for c in "ɡˈʊd mˈɔɹnɪŋ"), 0]
+    padded = voice._networks.text(ids, None)
+    monkeypatch.setattr("voxpath.engines.cuda.hibari.PHONEMES", (len(ids), 64))
+    exact = voice_on(HostGpu(), voice.folder)._networks.text(ids, None)
+    for name, value in exact.items():
+        np.testing.assert_allclose(padded[name], value, atol=1e-4)
+
+
+@pytest.mark.parametrize("half", ["text", "spectra"])
+def test_no_shape_is_worked_out_while_a_step_runs(voice, half, tmp_path):
+    """Where any is, ONNX Runtime puts it on the CPU, and the step cannot be captured."""
+    options = onnxruntime.SessionOptions()
+    options.add_free_dimension_override_by_name("n", 64)
+    options.optimized_model_filepath = str(tmp_path / "folded.onnx")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    onnxruntime.InferenceSession(voice.folder / f"{half}.onnx", options)
+    kinds = {node.op_type for node in onnx.load(tmp_path / "folded.onnx").graph.node}
+    assert not kinds & {"Shape", "Cast", "Pow", "Range"}
+
+
+def test_what_is_spoken_is_understood(voice):
+    recogniser = ort.recogniser(models.default_asr())
+    text = "The meeting is scheduled for tomorrow afternoon in the main office."
+    sound = soxr.resample(np.concatenate(list(voice.speak(text))), voice.rate, recogniser.rate)
+    assert "scheduled for tomorrow afternoon in the main office" in recogniser.transcribe(sound).text

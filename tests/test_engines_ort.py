@@ -11,9 +11,9 @@ import soundfile
 import soxr
 
 from voxpath import models
-from voxpath.engines import ort, whisper
+from voxpath.engines import hibari, ort, whisper
 from voxpath.engines.cancel import Cancel, Cancelled
-from voxpath.engines.ort import hibari, session
+from voxpath.engines.ort import session
 from voxpath.models import recordings
 
 SYSTEM = "You are a helpful voice assistant. Answer in one or two short sentences."

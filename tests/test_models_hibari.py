@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from voxpath.engines.ort.hibari import HALO
+from voxpath.engines.hibari import HALO
 from voxpath.errors import ModelError
 from voxpath.models import hibari
 

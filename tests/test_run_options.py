@@ -30,7 +30,7 @@ def refused(capsys, *arguments):
         (["--board", "toaster"], "no board called toaster"),
         (["selftest", "--board", "pcie"], "only the simulated board"),
         (["--address", "10.0.0.1"], "has no address"),
-        (["--engine", "cuda"], "only the cpu engine"),
+        (["--engine", "cuda"], "runs on the CPU alone: use --engine cpu"),
         (["--engine", "abacus"], "no engine called abacus"),
         (["--endpoint", "adaptive:600,100"], "longer than the longest"),
         (["--endpoint", "soon"], "fixed:MS"),

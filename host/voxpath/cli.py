@@ -15,7 +15,7 @@ from voxpath.speech.think import DEFAULT_SYSTEM
 
 INTERRUPTED = 130
 BOARDS = ("sim", "kv260", "serial", "pcie", "soundcard")
-ENGINES = ("cpu", "cuda", "tensorrt")
+ENGINES = ("cpu", "cuda")
 # The interpreter lets a thread hold its lock for 5 ms by default, longer than a frame lasts.
 SWITCH_S = 0.0005
 
@@ -45,7 +45,7 @@ def parser() -> Parser:
         "--labels", metavar="FILE", help='JSON [{"start_s": 0.0, "end_s": 1.0, "text": ""}] for --source'
     )
     options.add_argument("--sink", metavar="FILE|none", default="none", help="a 48 kHz WAV of what the board played")
-    options.add_argument("--engine", default="cpu", help="cpu")
+    options.add_argument("--engine", default="cpu", help="where the models run: cpu (default), or cuda: an NVIDIA GPU")
     options.add_argument(
         "--asr",
         metavar="MODEL",
@@ -202,9 +202,7 @@ def _check_board(args: argparse.Namespace) -> None:
 
 def _check_choices(args: argparse.Namespace) -> None:
     if args.engine not in ENGINES:
-        raise VoxpathError(f"There is no engine called {args.engine}; use --engine cpu.")
-    if args.engine != "cpu":
-        raise VoxpathError(f"This version has only the cpu engine, not {args.engine}; use --engine cpu.")
+        raise VoxpathError(f"There is no engine called {args.engine}; use --engine cpu or cuda.")
     if args.source and args.ask:
         raise VoxpathError("--source and --ask both say what the microphone hears; give one of them.")
     if args.source == "mic":
@@ -300,15 +298,28 @@ def open_sim(progress: Progress, **options):
 def load_engines(args: argparse.Namespace, progress: Progress) -> tuple[tuple, dict[str, str]]:
     """((recogniser, language, voice), what each is) for the options, fetched and converted where need be."""
     from voxpath import models
+
+    engine = engine_module(args.engine)
+    server = _server(args.llm)
+    asr = models.asr(_path(args.asr, "whisper"), progress, args.engine)
+    tts = models.tts(args.tts, progress, args.engine)
+    llm = None if server else models.llm(_path(args.llm, "gguf"), progress, args.engine)
+    progress.say("Loading the models")
+    language = server or _load(engine.language, llm)
+    engines = _load(engine.recogniser, asr), language, _load(engine.voice, tts)
+    return engines, {"asr": asr.name, "llm": args.llm if server else llm.name, "tts": tts.name}
+
+
+def engine_module(name: str):
+    """The package with `recogniser`, `language` and `voice` for an engine. Raises ModelError if it cannot run here."""
+    if name == "cuda":
+        from voxpath.engines import cuda
+
+        cuda.check()
+        return cuda
     from voxpath.engines import ort
 
-    server = _server(args.llm)
-    asr, tts = models.asr(_path(args.asr, "whisper"), progress), models.tts(args.tts, progress)
-    llm = None if server else models.llm(_path(args.llm, "gguf"), progress)
-    progress.say("Loading the models")
-    language = server or _load(ort.language, llm)
-    engines = _load(ort.recogniser, asr), language, _load(ort.voice, tts)
-    return engines, {"asr": asr.name, "llm": args.llm if server else llm.name, "tts": tts.name}
+    return ort
 
 
 def _path(choice: str | None, kind: str) -> str | None:

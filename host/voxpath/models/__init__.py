@@ -95,7 +95,7 @@ def tts(source: str | Path | None = None, progress: Progress | None = None, engi
 
         _converting(progress, "the voice")
         vocabulary = json.loads((assets / "vocab.json").read_text(encoding="utf-8"))
-        hibari.export(network, vocabulary, folder, floats=engine == "cuda")
+        hibari.export(network, vocabulary, folder, for_gpu=engine == "cuda")
 
     try:
         key = hashlib.sha256(network.read_bytes()).hexdigest()

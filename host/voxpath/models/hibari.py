@@ -8,7 +8,8 @@ sentence:
     model.json       Description, as JSON
 
 Both keep the package's own 8-bit products, twice as fast on a CPU as the same weights made floats. For a GPU they are
-made floats: it has no such operators, and each would be a dozen small steps.
+made floats, since it has no such operators, and take one more input, THERE [1, 1, n]: 1 for each phoneme or frame and 0
+for padding behind them, which then changes nothing before it. So a few lengths are enough.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ from onnx.utils import Extractor
 from voxpath.errors import ModelError
 from voxpath.models import description
 
+THERE = "there"
+LENGTH = "n"  # the name of the only dimension that varies then
+_MASKED = -1e9  # an attention score that leaves nothing
+
 
 @dataclass(frozen=True)
 class Description:
@@ -34,13 +39,13 @@ class Description:
     vocabulary: dict[str, int]  # phoneme characters to ids
 
 
-def export(network: Path, vocabulary: dict[str, int], folder: Path, *, floats: bool = False) -> Description:
-    """Cut the file `network` in two, its 8-bit products made floats if asked. Raises ModelError if it is another's."""
+def export(network: Path, vocabulary: dict[str, int], folder: Path, *, for_gpu: bool = False) -> Description:
+    """Cut the file `network` in two. Raises ModelError if it is not built as hibari 0.2 is."""
     try:
         model = onnx.load(str(network))
     except Exception as error:  # protobuf's parse errors have no common base
         raise ModelError(f"{network} is not an ONNX file that can be read ({error}).") from error
-    if floats:
+    if for_gpu:
         _make_floats(model.graph)
     maker = {output: node for node in model.graph.node for output in node.output}
     # Features are repeated by looking up, for each frame, the phoneme it belongs to: the number of phonemes that have
@@ -57,8 +62,12 @@ def export(network: Path, vocabulary: dict[str, int], folder: Path, *, floats: b
     features, repeated = [node.input[0] for node in lookups], [node.output[0] for node in lookups]
     extractor = Extractor(onnx.shape_inference.infer_shapes(model))
     spectra = [output.name for output in model.graph.output]
-    onnx.save(extractor.extract_model(["ids", "speed"], [*features, durations]), str(folder / "text.onnx"))
-    onnx.save(extractor.extract_model(repeated, spectra), str(folder / "spectra.onnx"))
+    text = extractor.extract_model(["ids", "speed"], [*features, durations])
+    halves = {"text": text, "spectra": extractor.extract_model(repeated, spectra)}
+    for name, half in halves.items():
+        if for_gpu:
+            _allow_padding(half.graph)
+        onnx.save(half, str(folder / f"{name}.onnx"))
     described = Description(network.stem, features, durations, repeated, vocabulary)
     description.write(described, folder)
     return described
@@ -105,3 +114,44 @@ def _make_floats(graph: onnx.GraphProto) -> None:
     weights = [tensor for tensor in graph.initializer if tensor.name in wanted]
     del graph.initializer[:]
     graph.initializer.extend(weights)
+
+
+def _allow_padding(graph: onnx.GraphProto) -> None:
+    """Add the input THERE: convolutions see zeros where nothing is, as behind the end, and attention looks at none."""
+    for tensor in graph.input:
+        if tensor.name != "speed":
+            tensor.type.tensor_type.shape.dim[0].dim_value = 1
+            tensor.type.tensor_type.shape.dim[-1].dim_param = LENGTH
+    graph.input.append(helper.make_tensor_value_info(THERE, onnx.TensorProto.FLOAT, [1, 1, LENGTH]))
+    constants = {
+        "there_axis": np.array([3]),
+        "there_shape": np.array([1, 1, -1]),
+        "there_one": np.float32(1),
+        "there_masked": np.float32(-_MASKED),
+    }
+    graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items())
+    nodes = [
+        helper.make_node("Unsqueeze", [THERE, "there_axis"], ["there_column"]),
+        helper.make_node("Concat", ["there_column", "there_column"], ["there_pairs"], axis=3),
+        helper.make_node("Reshape", ["there_pairs", "there_shape"], ["there_twice"]),
+        helper.make_node("Sub", [THERE, "there_one"], ["there_not"]),
+        helper.make_node("Mul", ["there_not", "there_masked"], ["there_bias"]),
+    ]
+    sizes = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    doubled: set[str] = set()  # tensors that have two places for each frame
+    for node in graph.node:
+        if node.op_type == "Tile" or doubled & set(node.input):
+            doubled |= set(node.output)
+        if node.op_type == "Conv" and sizes[node.input[1]][-1] > 1:
+            masked = f"{node.output[0]}.there"
+            mask = "there_twice" if node.input[0] in doubled else THERE
+            nodes.append(helper.make_node("Mul", [node.input[0], mask], [masked]))
+            node.input[0] = masked
+        elif node.op_type == "Softmax":
+            masked = f"{node.output[0]}.there"
+            nodes.append(helper.make_node("Add", [node.input[0], "there_bias"], [masked]))
+            node.input[0] = masked
+        nodes.append(node)
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)

@@ -7,13 +7,14 @@ the first of their tokens. Recognition goes before the other two on the GPU.
 
 from pathlib import Path
 
-from voxpath.engines.cuda.device import Gpu
+from voxpath.engines.cuda.device import Gpu, check
+from voxpath.engines.cuda.hibari import voice_on
 from voxpath.engines.cuda.llama import Language
 from voxpath.engines.cuda.whisper import recogniser_on
-from voxpath.engines.ort.hibari import Voice
+from voxpath.engines.hibari import Voice
 from voxpath.engines.whisper import Recogniser
 
-__all__ = ["Gpu", "language", "recogniser", "voice"]
+__all__ = ["check", "language", "recogniser", "voice"]
 
 
 def recogniser(model: Path) -> Recogniser:
@@ -28,4 +29,4 @@ def language(model: Path) -> Language:
 
 def voice(model: Path) -> Voice:
     """Text to speech with hibari exported for the GPU; its sound is put together on the CPU."""
-    return Voice(model, Gpu("speak").load)
+    return voice_on(Gpu("speak"), model)

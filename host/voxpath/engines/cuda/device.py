@@ -15,7 +15,6 @@ from voxpath.engines.ort import session
 from voxpath.errors import ModelError
 
 _PROVIDER = "CUDAExecutionProvider"
-_NEVER_CAPTURED = "-1"
 
 
 class Gpu:
@@ -34,17 +33,17 @@ class Gpu:
         """What `work(*arguments)` returns, called in the stream's thread. The steps of a capture must all be."""
         return self._thread.submit(work, *arguments).result()
 
-    def load(self, path: Path, captured: bool = False) -> onnxruntime.InferenceSession:
-        """A session on this stream, whose steps can be `captured`. Raises ModelError."""
+    def load(self, path: Path, **sizes: int) -> onnxruntime.InferenceSession:
+        """A session on this stream; `sizes` fixes dimensions that the file leaves open. Raises ModelError."""
         options = {
             "device_id": "0",
             "user_compute_stream": str(int(self._stream)),
-            "enable_cuda_graph": str(int(captured)),
+            "enable_cuda_graph": "1",
             "use_tf32": "0",  # ten bits are too few for a Fourier transform
             "cudnn_conv_algo_search": "HEURISTIC",
             "arena_extend_strategy": "kSameAsRequested",
         }
-        loaded = session.load(path, [(_PROVIDER, options), "CPUExecutionProvider"])
+        loaded = session.load(path, [(_PROVIDER, options), "CPUExecutionProvider"], sizes)
         if loaded.get_providers()[0] != _PROVIDER:
             raise ModelError("ONNX Runtime cannot use the GPU: see `run.py doctor` for CUDA's and cuDNN's libraries.")
         return loaded
@@ -119,7 +118,7 @@ class Buffer:
     """An array on the GPU, zero at first."""
 
     def __init__(self, gpu: Gpu, shape: tuple[int, ...], dtype: np.dtype):
-        self._gpu, self._shape, self._dtype = gpu, shape, dtype
+        self._gpu, self.shape, self._dtype = gpu, shape, dtype
         try:
             self.value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(shape), dtype, "cuda", 0)
         except Exception as error:  # the runtime's own errors have no common base but this
@@ -141,7 +140,7 @@ class Buffer:
     def read(self, first: int = 0, count: int | None = None) -> np.ndarray:
         """A view of `count` elements (all if left out) on the host, which holds them once a `mark` has been passed."""
         if self._host is None:
-            self._host = self._gpu.pinned(self._shape, self._dtype).reshape(-1)
+            self._host = self._gpu.pinned(self.shape, self._dtype).reshape(-1)
         view = self._host[first : None if count is None else first + count]
         self._gpu.copy(view.ctypes.data, self._address(first), view.nbytes)
         return view
@@ -150,10 +149,18 @@ class Buffer:
         return self.value.data_ptr() + element * self._dtype.itemsize
 
 
+def check() -> None:
+    """Raises ModelError, with what to do, if there is no GPU that can be used, or a library is missing."""
+    _runtime()
+
+
 def _runtime():
-    """CUDA's runtime. Raises ModelError, with what to do, if anything of it is missing."""
+    """CUDA's runtime."""
     if _PROVIDER not in onnxruntime.get_available_providers():
-        raise ModelError("This ONNX Runtime has no CUDA: pip install 'voxpath[cuda]' in an environment of its own.")
+        raise ModelError(
+            "This ONNX Runtime runs on the CPU alone: use --engine cpu, or install the one for GPUs in its place "
+            "(pip uninstall onnxruntime; pip install 'voxpath[cuda]')."
+        )
     try:
         from cuda.bindings import runtime
     except ImportError as error:
@@ -161,6 +168,8 @@ def _runtime():
     error, devices = runtime.cudaGetDeviceCount()
     if error != runtime.cudaError_t.cudaSuccess or not devices:
         raise ModelError("There is no NVIDIA GPU that CUDA can use; use --engine cpu.")
+    if hasattr(onnxruntime, "preload_dlls"):
+        onnxruntime.preload_dlls()  # CUDA's libraries and cuDNN, where they are installed as Python packages
     return runtime
 
 

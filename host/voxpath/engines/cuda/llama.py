@@ -25,7 +25,7 @@ class Language:
         self.gpu = gpu
         self.description = read_description(model)
         self.tokenizer = ChatTokenizer(session.load_tokenizer(model / "tokenizer.json"), self.description)
-        self.session = gpu.run(gpu.load, model / "model.onnx", True)
+        self.session = gpu.run(gpu.load, model / "model.onnx")
         cache = next(tensor for tensor in self.session.get_inputs() if tensor.name == "past_k0")
         self.number = np.float16 if "float16" in cache.type else np.float32
         self.room = cache.shape[2]

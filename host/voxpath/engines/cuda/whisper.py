@@ -55,7 +55,7 @@ class _Networks:
 
     def _load(self, model: Path) -> None:
         d, gpu = self._description, self._gpu
-        encoder, decoder = (gpu.load(model / f"{name}.onnx", captured=True) for name in ("encoder", "decoder"))
+        encoder, decoder = (gpu.load(model / f"{name}.onnx") for name in ("encoder", "decoder"))
         names = [f"{kind}{layer}" for layer in range(d.layers) for kind in "kv"]
         number = np.float16 if "float16" in encoder.get_outputs()[0].type else np.float32
         audio = {f"audio_{name}": gpu.zeros(1, d.heads, d.max_frames // 2, d.head_size, dtype=number) for name in names}

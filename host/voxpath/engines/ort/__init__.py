@@ -7,18 +7,13 @@ within a few milliseconds of its being set.
 
 from pathlib import Path
 
-from voxpath.engines.ort.hibari import Voice
+from voxpath.engines.ort.hibari import voice
 from voxpath.engines.ort.llama import Context, Language
 from voxpath.engines.ort.whisper import recogniser
 
-__all__ = ["Context", "Language", "Voice", "language", "recogniser", "voice"]
+__all__ = ["Context", "Language", "language", "recogniser", "voice"]
 
 
 def language(model: Path) -> Language:
     """Text to text with an exported Llama."""
     return Language(model)
-
-
-def voice(model: Path) -> Voice:
-    """Text to speech with an exported hibari."""
-    return Voice(model)

@@ -1,98 +1,31 @@
-"""Text to speech with hibari."""
+"""hibari's two networks on the CPU."""
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from hibari import Hibari
-from hibari.g2p import G2P
 
-from voxpath.engines import vocoder
 from voxpath.engines.cancel import Cancel
+from voxpath.engines.hibari import Voice
 from voxpath.engines.ort import session
 from voxpath.models.hibari import read_description
 
-# The spectra of a frame depend on this many frames (of 25 ms) on either side of it, and on no others.
-HALO = 68
-# Frames a chunk: the first is soon there, later ones waste less on their halos.
-CHUNKS = (32, 64, 128)
-# The first spectra of a sentence are sounded alone, a quarter of a second; the rest follow a few milliseconds later.
-FIRST_SPECTRA = 24
-LONGEST = 400  # phonemes at once; longer sentences are cut at a clause
-_CLAUSE = re.compile(r"(?<=[,;:—]) ")
+
+def voice(model: Path) -> Voice:
+    """The exported hibari in a folder."""
+    return Voice(read_description(model), _Networks(model))
 
 
-class Voice:
-    """A speech synthesiser in memory.
+class _Networks:
+    """Both networks. For any number of threads."""
 
-    >>> for pcm in voice(model).speak("The capital of France is Paris."): ...   # int16 [n], 24 kHz
-    """
+    def __init__(self, model: Path):
+        self._text = session.load(model / "text.onnx")
+        self._spectra = session.load(model / "spectra.onnx")
 
-    rate = vocoder.RATE
+    def text(self, ids: list[int], cancel: Cancel | None) -> dict[str, np.ndarray]:
+        """As voxpath.engines.hibari says."""
+        return session.run(self._text, {"ids": np.array([ids]), "speed": np.ones(1, np.float32)}, cancel)
 
-    def __init__(self, model: Path, load=session.load):
-        self.description = read_description(model)
-        self._text = load(model / "text.onnx")
-        self._spectra = load(model / "spectra.onnx")
-        self._g2p = G2P()
-        for _ in self.speak("Ready to go."):
-            pass
-
-    def speak(self, text: str, cancel: Cancel | None = None) -> Iterator[np.ndarray]:
-        """The sound of a text, in chunks (int16, 24 kHz), each as soon as it is made; nothing if no word is in it.
-
-        Leading and trailing silence is kept. Raises Cancelled.
-        """
-        for phonemes in self._phonemes(text):
-            if cancel is not None:
-                cancel.check()
-            yield from self._sentence(phonemes, cancel)
-
-    def _phonemes(self, text: str) -> Iterator[str]:
-        """Phonemes in the network's alphabet, a sentence (or a clause of a very long one) at a time."""
-        for sentence in Hibari.split_sentences(text):
-            phonemes = self._g2p(sentence)
-            while len(phonemes) > LONGEST:
-                clauses = [match.start() for match in _CLAUSE.finditer(phonemes, 0, LONGEST)]
-                cut = clauses[-1] if clauses else LONGEST
-                yield phonemes[:cut]
-                phonemes = phonemes[cut:].lstrip()
-            if any(character.isalpha() for character in phonemes):
-                yield phonemes
-
-    def _sentence(self, phonemes: str, cancel: Cancel | None) -> Iterator[np.ndarray]:
-        d = self.description
-        ids = [0, *(d.vocabulary[character] for character in phonemes if character in d.vocabulary), 0]
-        made = session.run(self._text, {"ids": np.array([ids]), "speed": np.ones(1, np.float32)}, cancel)
-        owner = np.repeat(np.arange(len(ids)), made[d.durations].ravel().astype(np.int64))  # the phoneme of each frame
-        sound = vocoder.Vocoder()
-        done = 0
-        for size in _sizes(len(owner)):
-            first, end = max(0, done - HALO), min(len(owner), done + size + HALO)
-            inputs = {
-                name: np.take(made[feature], owner[first:end], axis=2)
-                for name, feature in zip(d.repeated, d.features, strict=True)
-            }
-            outputs = session.run(self._spectra, inputs, cancel)
-            inner = slice(2 * (done - first), 2 * (done - first + size))  # two spectra a frame
-            parts = [part[0][..., inner] for part in outputs.values()]
-            done += size
-            pieces = [slice(0, FIRST_SPECTRA), slice(FIRST_SPECTRA, None)] if done == size else [slice(None)]
-            for piece in pieces:
-                last = done == len(owner) and piece is pieces[-1]
-                pcm = sound.push(vocoder.Frames(*(part[..., piece] for part in parts)), last)
-                if len(pcm):
-                    yield np.rint(np.clip(pcm, -1, 1) * 32767).astype(np.int16)
-                if cancel is not None:
-                    cancel.check()
-
-
-def _sizes(frames: int) -> Iterator[int]:
-    """How many frames to make at a time: all at once where the halo would eat the gain."""
-    for size in (*CHUNKS, *([CHUNKS[-1]] * (frames // CHUNKS[-1]))):
-        if frames <= size + HALO:
-            break
-        yield size
-        frames -= size
-    yield frames
+    def spectra(self, inputs: dict[str, np.ndarray], cancel: Cancel | None) -> list[np.ndarray]:
+        """As voxpath.engines.hibari says."""
+        return list(session.run(self._spectra, inputs, cancel).values())

@@ -1,9 +1,9 @@
 """ONNX Runtime sessions that use one thread and can be interrupted."""
 
 import contextlib
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnxruntime
@@ -13,19 +13,25 @@ from voxpath.engines.cancel import Cancel, Cancelled
 from voxpath.errors import ModelError
 
 
-@functools.cache
-def _options() -> onnxruntime.SessionOptions:
+def _options(sizes: Mapping[str, int]) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
+    for name, size in sizes.items():
+        options.add_free_dimension_override_by_name(name, size)
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3  # errors alone; an interrupted run is not one for the user
     return options
 
 
-def load(path: Path, providers: Sequence = ("CPUExecutionProvider",)) -> onnxruntime.InferenceSession:
-    """A session, on the CPU unless told otherwise. Raises ModelError if the file is missing, broken, or too new."""
+def load(
+    path: Path, providers: Sequence = ("CPUExecutionProvider",), sizes: Mapping[str, int] = MappingProxyType({})
+) -> onnxruntime.InferenceSession:
+    """A session, on the CPU unless told otherwise; `sizes` fixes dimensions that the file leaves open, by name.
+
+    Raises ModelError if the file is missing, broken, or needs a newer runtime.
+    """
     try:
-        return onnxruntime.InferenceSession(str(path), _options(), providers=list(providers))
+        return onnxruntime.InferenceSession(str(path), _options(sizes), providers=list(providers))
     except Exception as error:  # the runtime's own errors have no common base but this
         raise _broken(path, error) from error
 
