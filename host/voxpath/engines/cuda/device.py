@@ -135,7 +135,7 @@ class Buffer:
 
     def put(self, other: Buffer, at: int) -> None:
         """Put all of another buffer from element `at` on."""
-        self._gpu.copy(self._address(at), other._address(0), prod(other._shape) * self._dtype.itemsize)
+        self._gpu.copy(self._address(at), other._address(0), prod(other.shape) * self._dtype.itemsize)
 
     def read(self, first: int = 0, count: int | None = None) -> np.ndarray:
         """A view of `count` elements (all if left out) on the host, which holds them once a `mark` has been passed."""
