@@ -309,9 +309,6 @@ class HostBuffer:
         values = np.asarray(values, self._array.dtype).reshape(-1)
         self._array[at : at + len(values)] = values
 
-    def put(self, other, at):
-        self.write(other._array, at)
-
     def read(self, first=0, count=None):
         return self._array[first : None if count is None else first + count].copy()
 
@@ -348,9 +345,6 @@ class HostGpu:
         launch()
         launch()  # as often as a capture runs it, at least
         return launch
-
-    def mark(self):
-        return lambda: None
 
     def wait(self):
         pass

@@ -1,6 +1,6 @@
 """The chain on an NVIDIA GPU: what launches, copies and each stage take, and from the end of speech to sound.
 
-    python tests/bench/gpu.py [--speech FILE] [--cpu] [--shape 8b] [--turns 200] [--json FILE]
+    python tests/bench/gpu.py [--speech FILE] [--cpu] [--shape 8b] [--sessions 32] [--turns 200] [--json FILE]
     python tests/bench/gpu.py --collect FILE [--turns 200]
 
 A GPU machine often has no network: `--collect` writes the utterances of the response bench, at 16 kHz with their words,
@@ -9,6 +9,8 @@ all of its sound in memory and ends with the first of the reply's that can be he
 a conversation, what was said up to half a second before the end has been recognised by then, and the language model has
 read its prompt; the row "at once" does without the former. `--cpu` has the CPU's chain hear the same.
 
+`--sessions N` has N conversations share the GPU for --seconds, and then N turns end almost at once, five times.
+
 `--shape 8b` also measures a model of Llama 3 8B's dimensions with random weights: its speed alone means anything.
 """
 
@@ -16,12 +18,14 @@ import argparse
 import json
 import platform
 import sys
+import threading
 import time
 from pathlib import Path
 
 import jiwer
 import large_shape
 import numpy as np
+from prompts import words as compared
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -38,6 +42,8 @@ RATE = 16000
 EARLIER_S = 0.5  # before the end of the sound, the last partial recognition
 CONVERSATION = 8  # turns before a new one begins
 WARM_UP = 5  # turns that do not count
+STEPS = ("recognise_ms", "think_ms", "speak_ms")
+SPEECH_S, PERIOD_S, BURST_S = 3.0, 8.0, 0.05  # of the sessions; the period is a mean
 TARGETS = {"chain p50": 25.0, "chain p95": 35.0, "token": 1.2}
 COPIES = (128, 640, 65536)  # bytes: an event, a frame of 20 ms, a second and more of sound
 
@@ -61,6 +67,8 @@ def main() -> int:
         }
         if args.cpu:
             results["chain"]["CPU"] = _chain(_engines("cpu"), sounds, texts, True, console)
+        if args.sessions:
+            results["sessions"] = _sessions(engines, sounds, args.sessions, args.seconds, console)
         if args.shape:
             results["8b"] = large_shape.measure(engines, sounds, console)
     except VoxpathError as error:
@@ -82,6 +90,8 @@ def _options() -> argparse.Namespace:
     options.add_argument("--collect", metavar="FILE")
     options.add_argument("--cpu", action="store_true")
     options.add_argument("--shape", choices=("8b",))
+    options.add_argument("--sessions", type=int, default=0)
+    options.add_argument("--seconds", type=float, default=300.0)
     options.add_argument("--turns", type=int, default=200)
     options.add_argument("--json", metavar="FILE")
     return options.parse_args()
@@ -265,55 +275,123 @@ def _stages(engines, sounds, console: Console) -> dict:
 
 def _chain(engines, sounds, texts, partial: bool, console: Console) -> dict:
     """Every utterance answered, in conversations of a few turns."""
-    recogniser, language, voice = engines
-    parts = {name: [] for name in ("chain_ms", "recognise_ms", "think_ms", "speak_ms")}
-    heard, replies = [], []
+    turns, replies = [], []
     for at, sound in enumerate(track(sounds, "answering", console=console, disable=not console.is_terminal)):
         if at % CONVERSATION == 0:
-            thinker = Thinker(language)
-        thinker.prepare()
-        guess = ()
-        if partial:
-            earlier = recogniser.transcribe(sound[: max(RATE // 2, len(sound) - int(EARLIER_S * RATE))])
-            guess = earlier.tokens
-            thinker.foresee(" ".join(words(earlier.text).split()[:-1]))
-        began = time.perf_counter()
-        text = words(recogniser.transcribe(sound, guess=guess).text)
-        recognised = time.perf_counter()
-        cutter, phrase, reply = PhraseCutter(), None, ""
-        cancel = Cancel()
-        said = thinker.answer(text or "Hello?", cancel)
-        for piece in said:
-            reply += piece
-            if found := cutter.feed(piece):
-                phrase = found[0]
-                break
-        phrase = phrase or next(iter(cutter.end()), "Yes.")
-        thought = time.perf_counter()
-        trim = LeadTrimmer(voice.rate)
-        for chunk in voice.speak(phrase):
-            if len(trim(chunk)):
-                break
-        ready = time.perf_counter()
-        heard.append(text)
-        reply += "".join(said)
-        replies.append(reply)
-        thinker.remember(text, reply.strip())
-        if at >= WARM_UP:
-            times = (began, recognised, thought, ready)
-            for name, one, other in (
-                ("chain_ms", began, ready), *zip(list(parts)[1:], times, times[1:], strict=False)
-            ):  # fmt: skip
-                parts[name].append(other - one)
-    from prompts import words as compared
-
-    truth, found = ([" ".join(compared(one)) for one in texts_] for texts_ in (texts, heard))
-    result = {name: _figures(taken) for name, taken in parts.items()}
+            thinker = Thinker(engines[1])
+        guess = _earlier(engines, thinker, sound[: -int(EARLIER_S * RATE)]) if partial else ()
+        turn = Turn(engines, thinker, sound, guess)
+        replies.append(turn.finish())
+        turns.append(turn)
+    truth, found = ([" ".join(compared(one)) for one in many] for many in (texts, [turn.text for turn in turns]))
     counted = jiwer.process_words(truth, found)
+    steps = np.array([np.diff(turn.times) for turn in turns[WARM_UP:]])
+    result = {"chain_ms": _figures(steps.sum(axis=1))}
+    result |= {name: _figures(taken) for name, taken in zip(STEPS, steps.T, strict=True)}
     result["wrong words"] = counted.substitutions + counted.deletions + counted.insertions
     result["words"] = sum(len(one.split()) for one in truth)
     result["replies"] = replies[:: max(1, len(replies) // 12)]
     return result
+
+
+def _earlier(engines, thinker: Thinker, sound: np.ndarray) -> list[int]:
+    """What is done while somebody speaks: the tokens heard so far; the language model reads the words."""
+    thinker.prepare()
+    heard = engines[0].transcribe(sound) if len(sound) else None
+    if heard is None:
+        return []
+    thinker.foresee(" ".join(words(heard.text).split()[:-1]))
+    return heard.tokens
+
+
+class Turn:
+    """A turn up to the first sound of its reply; `times` are the ends of its steps and, first, when it began."""
+
+    def __init__(self, engines, thinker: Thinker, sound: np.ndarray, guess) -> None:
+        recogniser, _, self._voice = engines
+        self._thinker, self._cutter = thinker, PhraseCutter()
+        self.times = [time.perf_counter()]
+        self.text = words(recogniser.transcribe(sound, guess=guess).text)
+        self.times.append(time.perf_counter())
+        self._reply = thinker.answer(self.text or "Hello?", Cancel())
+        self._said = ""
+        phrase = self._phrase()
+        self.times.append(time.perf_counter())
+        trim = LeadTrimmer(self._voice.rate)
+        self._sound = self._voice.speak(phrase)
+        any(len(trim(chunk)) for chunk in self._sound)
+        self.times.append(time.perf_counter())
+
+    def _phrase(self) -> str:
+        for piece in self._reply:
+            self._said += piece
+            if found := self._cutter.feed(piece):
+                return found[0]
+        return next(iter(self._cutter.end()), "Yes.")
+
+    def finish(self) -> str:
+        """The rest of the reply, said and remembered."""
+        for _ in self._sound:
+            pass
+        rest = "".join(self._reply)
+        for chunk in self._voice.speak(rest):
+            del chunk
+        self._said += rest
+        self._thinker.remember(self.text, self._said.strip())
+        return self._said
+
+
+def _sessions(engines, sounds, count: int, seconds: float, console: Console) -> dict:
+    """Conversations that share the GPU: people who speak for 3 s, hear the reply and pause, each at random."""
+    taken: list[float] = []
+    thinkers = [Thinker(engines[1]) for _ in range(count)]
+    began = time.perf_counter()
+
+    def talk(number: int) -> None:
+        rng = np.random.default_rng(number)
+        while True:
+            time.sleep(rng.exponential(PERIOD_S - SPEECH_S))
+            if time.perf_counter() - began > seconds:
+                return
+            sound = np.resize(sounds[rng.integers(len(sounds))], int(SPEECH_S * RATE))
+            guess = ()
+            spoken = time.perf_counter()
+            for end in np.arange(EARLIER_S, SPEECH_S, EARLIER_S):
+                time.sleep(max(0.0, spoken + end - time.perf_counter()))
+                guess = _earlier(engines, thinkers[number], sound[: int(end * RATE)])
+            time.sleep(max(0.0, spoken + SPEECH_S - time.perf_counter()))
+            turn = Turn(engines, thinkers[number], sound, guess)
+            taken.append(turn.times[-1] - turn.times[0])
+            turn.finish()
+
+    _together(talk, count)
+    result = {"sessions": count, "seconds": seconds, "chain_ms": _figures(taken)}
+    burst: list[float] = []
+
+    def at_once(number: int) -> None:
+        thinkers[number].prepare()
+        time.sleep(0.5 + np.random.default_rng(number).uniform(0, BURST_S))
+        turn = Turn(engines, thinkers[number], np.resize(sounds[number], int(SPEECH_S * RATE)), ())
+        burst.append(turn.times[-1] - turn.times[0])
+
+    for _ in range(5):
+        _together(at_once, count)
+    result["burst_ms"] = _figures(burst) | {"max": 1e3 * max(burst)}
+    chain, many = result["chain_ms"], result["burst_ms"]
+    console.print(
+        f"{count} sessions: {chain['n']} turns, chain {chain['p50']:.1f} ms, P95 {chain['p95']:.1f}; "
+        f"all within {1e3 * BURST_S:g} ms: {many['p50']:.0f} ms, P95 {many['p95']:.0f}, longest {many['max']:.0f}",
+        highlight=False,
+    )
+    return result
+
+
+def _together(work, count: int) -> None:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _show(chains: dict, console: Console) -> None:
@@ -321,7 +399,7 @@ def _show(chains: dict, console: Console) -> None:
     for name in ("", "chain", "recognise", "think", "speak", "wrong words"):
         table.add_column(name, justify="left" if not name else "right")
     for name, chain in chains.items():
-        cells = (f"{chain[part]['p50']:.1f} / {chain[part]['p95']:.1f}" for part in list(chain)[:4])
+        cells = (f"{chain[part]['p50']:.1f} / {chain[part]['p95']:.1f}" for part in ("chain_ms", *STEPS))
         table.add_row(name, *cells, f"{chain['wrong words']} of {chain['words']}")
     console.print(table)
 

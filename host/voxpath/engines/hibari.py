@@ -21,7 +21,7 @@ from voxpath.models.hibari import Description
 HALO = 68
 # Frames a chunk: the first is soon there, later ones waste less on their halos.
 CHUNKS = (32, 64, 128)
-# The first spectra of a sentence are sounded alone, a quarter of a second; the rest follow a few milliseconds later.
+# Spectra of the first chunk that are sounded at once, a quarter of a second: the first of them may be silent.
 FIRST_SPECTRA = 24
 LONGEST = 400  # phonemes at once; longer sentences are cut at a clause
 _CLAUSE = re.compile(r"(?<=[,;:—]) ")
@@ -81,9 +81,10 @@ class Voice:
             inner = slice(2 * (done - first), 2 * (done - first + size))  # two spectra a frame
             parts = [part[0][..., inner] for part in outputs]
             done += size
-            pieces = [slice(0, FIRST_SPECTRA), slice(FIRST_SPECTRA, None)] if done == size else [slice(None)]
-            for piece in pieces:
-                last = done == len(owner) and piece is pieces[-1]
+            at_once = FIRST_SPECTRA if done == size else 2 * size
+            for start in range(0, 2 * size, at_once):
+                piece = slice(start, start + at_once)
+                last = done == len(owner) and piece.stop >= 2 * size
                 pcm = sound.push(vocoder.Frames(*(part[..., piece] for part in parts)), last)
                 if len(pcm):
                     yield np.rint(np.clip(pcm, -1, 1) * 32767).astype(np.int16)

@@ -72,24 +72,22 @@ class Graph:
         """0 keeps a dimension, -1 takes what is left."""
         return self.op("Reshape", x, self.ints(*shape))
 
-    def follow(self, position: str, dtype: str, room: int, kept: dict[str, str]) -> None:
-        """For a network that chooses its next `token` [1, r]: the output `next` is `position` + 1 ([1], of `dtype`).
+    def choose(self, logits: str, position: str, dtype: str) -> str:
+        """Write the likeliest `token` [1, r] of `logits` [1, r, n], and `next` = `position` + 1 ([1], of `dtype`).
 
-        Each output of `kept` (a name and its type) is written down at that place of `room`: `written_NAME` is
-        `before_NAME` with it. All of it waits for the token, so that inputs and outputs may be the same buffers:
-        nothing reads the position after it has moved.
+        Both may be the same buffers as what they follow from: nothing reads the position after it has moved, since
+        `next` waits for the token. Returns the token's logit [1, r, 1]. (TopK, since ONNX Runtime's ReduceMax takes
+        milliseconds for more than one row on a GPU.)
         """
-        one, axis = self.constant([1], np.dtype(dtype)), self.ints(1)
+        best, place = self.op("TopK", logits, self.ints(1), out=[f"{logits}.best", f"{logits}.place"], axis=-1)
+        self.op("Squeeze", place, self.ints(-1), out="token")
+        self.output("token", "int64", [1, "rows"])
+        axis = self.ints(1)
         chosen = self.op("GreaterOrEqual", self.reshape(self.op("Slice", "token", self.ints(0), axis, axis), 1), axis)
-        moved = self.op("Add", position, one)
+        moved = self.op("Add", position, self.constant([1], np.dtype(dtype)))
         self.op("Where", chosen, moved, moved, out="next")
         self.output("next", dtype, [1])
-        place = "next" if dtype == "int64" else self.cast("next", "int64")
-        for name, kind in kept.items():
-            value = self.reshape(self.op("Slice", name, self.ints(0), axis, axis), 1)
-            before = self.input(f"before_{name}", kind, [room])
-            self.op("ScatterElements", before, place, value, out=f"written_{name}", axis=0)
-            self.output(f"written_{name}", kind, [room])
+        return best
 
     def model(self) -> onnx.ModelProto:
         """All of it as ONNX's own object."""

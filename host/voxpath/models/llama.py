@@ -350,9 +350,7 @@ def network(shape: Shape, tensors: dict, form: Form, room: int | None = None) ->
     g.op("Identity", logits if form.number == "float32" else g.cast(logits, "float32"), out="logits")
     g.output("logits", "float32", [1, "rows", len(tensors[head].data)])
     if room:
-        g.op("ArgMax", "logits", out="token", axis=-1, keepdims=0)
-        g.output("token", "int64", [1, "rows"])
-        g.follow("last_index", "int32", room, {"token": "int64"})
+        g.choose("logits", "last_index", "int32")
     return g
 
 

@@ -3,15 +3,14 @@
 `export` writes into a folder
     encoder.onnx     pcm [1, samples] of the whole context (30 s), features included
                      -> for each decoder layer its keys and values of the audio
-    decoder.onnx     (ids [1, n], start [1], offsets [n], rows [r], never [r, vocabulary], written tokens and log
-                     probabilities, the audio, past keys and values)
-                     -> token [1, r], logprob [1, r], no_speech [1, r], next [1], written and past with the new ones
+    decoder.onnx     (ids [1, n], start [1], offsets [n], rows [r], never [r, vocabulary], the audio, past keys and
+                     values) -> token [1, r], logprob [1, r], no_speech [1, r], next [1], past with the new ones
     tokenizer.json   as it came
     model.json       whisper.Description, as JSON
 
 The decoder's memory has room for all the tokens that the model can write, and is written in place. It chooses the
-likeliest token itself, appends it to what is written, and says where the next one goes: bound to its own inputs, a
-step needs nothing from the host. Only standard operators are used.
+likeliest token itself and says where the next one goes: bound to its own inputs, a step needs nothing from the host.
+Only standard operators are used.
 """
 
 import shutil
@@ -90,11 +89,9 @@ def _decoder(weights: Weights, described: Description, precision: str) -> Graph:
 
     logits = g.cast(write(net, ids, positions, mask, rows, remember), "float32")
     silence = g.op("Gather", g.op("LogSoftmax", logits, axis=-1), g.constant(described.no_speech, np.int64), axis=-1)
-    allowed = g.op("Add", logits, never)
     g.op("Exp", silence, out="no_speech")
-    g.op("ArgMax", allowed, out="token", axis=-1, keepdims=0)
-    g.op("ReduceMax", g.op("LogSoftmax", allowed, axis=-1), g.ints(-1), out="logprob", keepdims=0)
-    for name, dtype in (("token", "int64"), ("logprob", "float32"), ("no_speech", "float32")):
-        g.output(name, dtype, [1, "rows"])
-    g.follow(start, "int64", room, {"token": "int64", "logprob": "float32"})
+    allowed = g.op("LogSoftmax", g.op("Add", logits, never), axis=-1)
+    g.op("Squeeze", g.choose(allowed, start, "int64"), g.ints(-1), out="logprob")
+    for name in ("logprob", "no_speech"):
+        g.output(name, "float32", [1, "rows"])
     return g

@@ -1,8 +1,9 @@
 """Networks on an NVIDIA GPU with ONNX Runtime's CUDA provider: a step of a decoder is one CUDA Graph.
 
 Each of the three takes the folder that `voxpath.models` returns for this engine, as those of `voxpath.engines.ort` do.
-What decoders remember stays on the GPU, and they choose tokens there: several steps are under way while the host reads
-the first of their tokens. Recognition goes before the other two on the GPU.
+What decoders remember stays on the GPU, and they choose tokens there: the host reads eight bytes a token. (ONNX Runtime
+waits for a graph that it replays, so the next step is not given to the GPU before.) Recognition goes before the other
+two on the GPU.
 """
 
 from pathlib import Path

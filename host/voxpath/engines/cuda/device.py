@@ -58,7 +58,7 @@ class Gpu:
         inputs: Mapping[str, Buffer | np.ndarray],
         outputs: Mapping[str, Buffer],
     ) -> Callable[[], None]:
-        """A function that has `network` run on buffers and on arrays that stay as they are, without waiting for it.
+        """A function that has `network` run on buffers, and on arrays that stay as they are.
 
         Inputs and outputs may share buffers. It runs a few times now, which captures it.
         """
@@ -84,17 +84,6 @@ class Gpu:
     def wait(self) -> None:
         """Until all that was launched is done."""
         self._call("cudaStreamSynchronize", self._stream)
-
-    def mark(self) -> Callable[[], None]:
-        """A function that waits until all that has been launched by now is done."""
-        event = self._call("cudaEventCreateWithFlags", self._cuda.cudaEventDisableTiming)
-        self._call("cudaEventRecord", event, self._stream)
-
-        def wait() -> None:
-            self._call("cudaEventSynchronize", event)
-            self._call("cudaEventDestroy", event)
-
-        return wait
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Bytes from one address to another, on the host or the GPU, in the stream's order."""
@@ -133,12 +122,8 @@ class Buffer:
         values = np.ascontiguousarray(values, self._dtype)
         self._gpu.copy(self._address(at), values.ctypes.data, values.nbytes)
 
-    def put(self, other: Buffer, at: int) -> None:
-        """Put all of another buffer from element `at` on."""
-        self._gpu.copy(self._address(at), other._address(0), prod(other.shape) * self._dtype.itemsize)
-
     def read(self, first: int = 0, count: int | None = None) -> np.ndarray:
-        """A view of `count` elements (all if left out) on the host, which holds them once a `mark` has been passed."""
+        """A view of `count` elements (all if left out) on the host, which holds them after the stream's `wait`."""
         if self._host is None:
             self._host = self._gpu.pinned(self.shape, self._dtype).reshape(-1)
         view = self._host[first : None if count is None else first + count]

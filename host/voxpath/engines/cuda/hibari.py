@@ -81,7 +81,7 @@ class _Padded:
             self._inputs[name].write(np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, self._length - count)]))
         self._launch()
         views = {name: buffer.read().reshape(buffer.shape) for name, buffer in self._outputs.items()}
-        self._gpu.mark()()
+        self._gpu.wait()
         return {name: view[..., : count * view.shape[-1] // self._length].copy() for name, view in views.items()}
 
 

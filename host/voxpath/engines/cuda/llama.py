@@ -15,7 +15,6 @@ from voxpath.errors import ModelError
 from voxpath.models.llama import read_description
 
 PIECES = (16, 64, 128)  # tokens that are read at once: as many as there are and some more, which are forgotten
-AHEAD = 4  # tokens that are written before the first of them is looked at
 
 
 class Language:
@@ -42,8 +41,8 @@ class Context:
         self._language, self._gpu = language, language.gpu
         self.tokens: list[int] = []
         self._computed = 0  # how many of the tokens the GPU remembers
-        self._chosen = 0  # the place of the token that it has chosen last, or 0
-        self._waiting: list[tuple] = []  # chosen tokens, in order, each with what to wait for
+        self._chosen = 0  # the place of the token that it has chosen, or 0
+        self._told = -1  # that token, once it has been looked at
         self._gpu.run(self._reserve)
 
     def __len__(self) -> int:
@@ -106,7 +105,7 @@ class Context:
         past = {f"past_{name}": buffer for name, buffer in memory.items()}
         present = {f"present_{name}": buffer for name, buffer in memory.items()}
         self._logits = gpu.zeros(1, 1, d.vocabulary)
-        self._token, self._written = gpu.zeros(1, 1, dtype=np.int64), gpu.zeros(room, dtype=np.int64)
+        self._token = gpu.zeros(1, 1, dtype=np.int64)
         self._place, nowhere = gpu.zeros(1, dtype=np.int32), gpu.zeros(1, dtype=np.int32)  # of the token to be read
         self._ids, self._last, self._row, self._read = {}, {}, {}, {}
         for n in (1, *PIECES):
@@ -114,23 +113,30 @@ class Context:
             self._last[n] = self._place if n == 1 else gpu.zeros(1, dtype=np.int32)
             self._row[n] = gpu.zeros(1, dtype=np.int64)
             inputs = {
-                "ids": self._ids[n], "rows": self._row[n], "last_index": self._last[n], "before_token": self._written,
+                "ids": self._ids[n],
+                "rows": self._row[n],
+                "last_index": self._last[n],
                 # The cache's size: how much of it counts is last_index's to say, which may change under a capture.
                 "total": np.array(room, np.int32),
-            }  # fmt: skip
-            outputs = {
-                "logits": self._logits, "token": self._token, "written_token": self._written,
-                "next": self._place if n == 1 else nowhere,
-            }  # fmt: skip
+            }
+            outputs = {"logits": self._logits, "token": self._token, "next": self._place if n == 1 else nowhere}
             self._last[n].write([n - 1])
             self._read[n] = gpu.step(self._language.session, {**inputs, **past}, {**outputs, **present})
 
     def _compute(self, cancel: Cancel | None) -> None:
-        """Read the tokens that the GPU does not know; it has then chosen the one at place len(tokens)."""
-        if self._chosen == len(self.tokens) and self._chosen:
-            return
+        """Have the GPU choose the token at place len(tokens), which takes reading those that it does not know."""
         if not self.tokens:
             raise ValueError("an empty context has no next token")
+        if cancel is not None:
+            cancel.check()
+        if self._chosen == len(self.tokens):
+            return
+        own = self._chosen == len(self.tokens) - 1 and self.tokens[-1] == self._told
+        self._chosen, self._told = 0, -1
+        if own:  # the GPU goes on from the token that it has chosen
+            self._read[1]()
+            self._computed = self._chosen = len(self.tokens)
+            return
         self._computed = min(self._computed, len(self.tokens) - 1)  # the last one again, for what follows it
         while self._computed < len(self.tokens):
             if cancel is not None:
@@ -144,39 +150,23 @@ class Context:
             self._computed += len(new)
         self._chosen = len(self.tokens)
         self._place.write([self._chosen])
-        self._written.put(self._token, self._chosen)
-        self._waiting = [self._announced()]
-
-    def _announced(self) -> tuple:
-        return self._written.read(self._chosen, 1), self._gpu.mark()
 
     def _next(self, reply: list[int], cancel: Cancel | None) -> int:
         """The likeliest token at place len(tokens) that does not make the reply go round."""
-        place = len(self.tokens)
-        if not self._waiting or self._chosen - len(self._waiting) + 1 != place:
-            self._chosen = 0
-            self._compute(cancel)
-        if cancel is not None:
-            cancel.check()
-        while self._chosen < min(place + AHEAD, self._longest):
-            self._read[1]()
-            self._chosen += 1
-            self._waiting.append(self._announced())
-        chosen, wait = self._waiting.pop(0)
-        wait()
-        token = int(chosen[0])
-        self._computed = place
+        self._compute(cancel)
+        chosen = self._token.read()
+        self._gpu.wait()
+        self._told = int(chosen[0])
         banned = repeats(reply)
-        if token not in banned:
-            return token
+        if self._told not in banned:
+            return self._told
         logits = self._look(cancel)
         logits[list(banned)] = -np.inf
         return int(logits.argmax())
 
     def _look(self, cancel: Cancel | None) -> np.ndarray:
         """Logits [vocabulary] of the token at place len(tokens)."""
-        self._chosen, self._waiting = 0, []
         self._compute(cancel)
         logits = self._logits.read()
-        self._gpu.mark()()
+        self._gpu.wait()
         return logits.copy()

@@ -19,7 +19,6 @@ from voxpath.models.whisper import Description, read_description
 
 PIECES = (4, 16, 64)  # tokens that are read at once: as many as there are and some more, which are forgotten
 ROWS = 65  # for that many of them it is told what would follow
-AHEAD = 4  # tokens that are written before the first of them is looked at
 
 
 def recogniser_on(gpu: Gpu, model: Path) -> Recogniser:
@@ -70,11 +69,8 @@ class _Networks:
         never[:, d.suppress] = -np.inf
         never[1, d.suppress_first] = -np.inf  # row 0 is looked at for silence alone
         self._ids, self._rows, self._token, self._logprob, self._no_speech = {}, {}, {}, {}, {}
-        self._start, self._written, self._logprobs = (
-            gpu.zeros(1, dtype=np.int64), gpu.zeros(d.max_tokens, dtype=np.int64), gpu.zeros(d.max_tokens),
-        )  # fmt: skip
         self._read: dict[int, Callable[[], None]] = {}
-        nowhere = gpu.zeros(1, dtype=np.int64)
+        self._start, nowhere = gpu.zeros(1, dtype=np.int64), gpu.zeros(1, dtype=np.int64)
         for n in (1, *PIECES, d.max_tokens):
             count = 1 if n == 1 else min(n + 1, ROWS)
             forbidden = gpu.zeros(count, d.vocabulary)
@@ -85,14 +81,18 @@ class _Networks:
             offsets = gpu.zeros(n, dtype=np.int64)
             offsets.write(np.arange(n))
             inputs = {
-                "ids": self._ids[n], "start": self._start, "offsets": offsets, "rows": self._rows[n],
-                "never": forbidden, "before_token": self._written, "before_logprob": self._logprobs,
-            }  # fmt: skip
+                "ids": self._ids[n],
+                "start": self._start,
+                "offsets": offsets,
+                "rows": self._rows[n],
+                "never": forbidden,
+            }
             outputs = {
-                "token": self._token[n], "logprob": self._logprob[n], "no_speech": self._no_speech[n],
+                "token": self._token[n],
+                "logprob": self._logprob[n],
+                "no_speech": self._no_speech[n],
                 "next": self._start if n == 1 else nowhere,
-                "written_token": self._written, "written_logprob": self._logprobs,
-            }  # fmt: skip
+            }
             self._start.write([0])
             self._read[n] = gpu.step(decoder, {**inputs, **audio, **past}, {**outputs, **present})
 
@@ -119,27 +119,20 @@ class _Networks:
         chosen, logprobs, silence = (
             part[n].read(0, len(rows)) for part in (self._token, self._logprob, self._no_speech)
         )
-        self._gpu.mark()()
-        self._place = None  # where the network's own writing has come to
+        self._gpu.wait()
+        self._told = None  # the token that the network has chosen itself, and its place
         return list(zip(chosen[1:].tolist(), logprobs[1:].tolist(), strict=True)), float(silence[0])
 
     def _follow(self, token: int, place: int) -> tuple[int, float]:
-        """The network's own next token if it goes on from `token`, else it starts again from there."""
         self._check()
-        if self._place != place or self._told != token:
+        if self._told != (token, place):  # else the GPU goes on from its own token
             self._ids[1].write([token])
             self._start.write([place])
-            self._launched = place
-            self._waiting = []
-        while self._launched < min(place + AHEAD, self._description.max_tokens - 1):
-            self._read[1]()
-            self._launched += 1
-            values = self._written.read(self._launched, 1), self._logprobs.read(self._launched, 1)
-            self._waiting.append((values, self._gpu.mark()))
-        (chosen, logprob), wait = self._waiting.pop(0)
-        wait()
-        self._place, self._told = place + 1, int(chosen[0])
-        return self._told, float(logprob[0])
+        self._read[1]()
+        chosen, logprob = self._token[1].read(), self._logprob[1].read()
+        self._gpu.wait()
+        self._told = int(chosen[0]), place + 1
+        return self._told[0], float(logprob[0])
 
     def _check(self) -> None:
         if self._cancel is not None:
