@@ -7,7 +7,7 @@ A GPU machine often has no network: `--collect` writes the utterances of the res
 into a file for `--speech`, and needs no GPU. There is no board here, and nothing is speculated on: a turn begins with
 all of its sound in memory and ends with the first of the reply's that can be heard (`chain_ms`, docs/timing.md). As in
 a conversation, what was said up to half a second before the end has been recognised by then, and the language model has
-read its prompt; the row "at once" does without the former. `--cpu` has the CPU's chain hear the same.
+read its prompt; the row "at once" does without the former. `--cpu` has the CPU's recogniser hear the same.
 
 `--sessions N` has N conversations share the GPU for --seconds, and then N turns end almost at once, five times.
 
@@ -42,6 +42,7 @@ RATE = 16000
 EARLIER_S = 0.5  # before the end of the sound, the last partial recognition
 CONVERSATION = 8  # turns before a new one begins
 WARM_UP = 5  # turns that do not count
+CPU_WORDS = "wrong words of the CPU"
 STEPS = ("recognise_ms", "think_ms", "speak_ms")
 SPEECH_S, PERIOD_S, BURST_S = 3.0, 8.0, 0.05  # of the sessions; the period is a mean
 TARGETS = {"chain p50": 25.0, "chain p95": 35.0, "token": 1.2}
@@ -66,7 +67,9 @@ def main() -> int:
             "at once": _chain(engines, sounds, texts, False, console),
         }
         if args.cpu:
-            results["chain"]["CPU"] = _chain(_engines("cpu"), sounds, texts, True, console)
+            recogniser = _engines("cpu")[0]
+            results[CPU_WORDS] = _wrong([recogniser.transcribe(one).text for one in sounds], texts)[0]
+            console.print(f"the CPU's recogniser: {results[CPU_WORDS]} words wrong", highlight=False)
         if args.sessions:
             results["sessions"] = _sessions(engines, sounds, args.sessions, args.seconds, console)
         if args.shape:
@@ -283,15 +286,20 @@ def _chain(engines, sounds, texts, partial: bool, console: Console) -> dict:
         turn = Turn(engines, thinker, sound, guess)
         replies.append(turn.finish())
         turns.append(turn)
-    truth, found = ([" ".join(compared(one)) for one in many] for many in (texts, [turn.text for turn in turns]))
-    counted = jiwer.process_words(truth, found)
     steps = np.array([np.diff(turn.times) for turn in turns[WARM_UP:]])
     result = {"chain_ms": _figures(steps.sum(axis=1))}
     result |= {name: _figures(taken) for name, taken in zip(STEPS, steps.T, strict=True)}
-    result["wrong words"] = counted.substitutions + counted.deletions + counted.insertions
-    result["words"] = sum(len(one.split()) for one in truth)
+    result["wrong words"], result["words"] = _wrong([turn.text for turn in turns], texts)
     result["replies"] = replies[:: max(1, len(replies) // 12)]
     return result
+
+
+def _wrong(heard: list[str], texts: list[str]) -> tuple[int, int]:
+    """Words to insert, delete or replace, and how many were said."""
+    truth, found = ([" ".join(compared(one)) for one in many] for many in (texts, heard))
+    counted = jiwer.process_words(truth, found)
+    wrong = counted.substitutions + counted.deletions + counted.insertions
+    return wrong, sum(len(one.split()) for one in truth)
 
 
 def _earlier(engines, thinker: Thinker, sound: np.ndarray) -> list[int]:
