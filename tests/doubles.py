@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -321,6 +322,11 @@ class HostGpu:
 
     def run(self, work, *arguments):
         return work(*arguments)
+
+    def start(self, work, *arguments):
+        done = Future()
+        done.set_result(work(*arguments))
+        return done
 
     def load(self, path, **sizes):
         return session.load(path, sizes=sizes)

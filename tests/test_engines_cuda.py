@@ -153,7 +153,7 @@ def test_a_room_is_never_longer_than_what_the_model_was_trained_for(tmp_path):
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whisper")
-    return folder, whisper_gpu.export(models.default_whisper(), folder, precision="float32")
+    return folder, whisper_gpu.export(models.default_whisper(), folder, encoder="float32", decoder="float32")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import argparse
 import json
 import platform
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -43,6 +44,7 @@ EARLIER_S = 0.5  # before the end of the sound, the last partial recognition
 CONVERSATION = 8  # turns before a new one begins
 WARM_UP = 5  # turns that do not count
 CPU_WORDS = "wrong words of the CPU"
+PRECISIONS = (("float32", "float32"), ("float16", "float16"), ("float16", "float32"), ("float16", "blocks"))
 STEPS = ("recognise_ms", "think_ms", "speak_ms")
 SPEECH_S, PERIOD_S, BURST_S = 3.0, 8.0, 0.05  # of the sessions; the period is a mean
 TARGETS = {"chain p50": 25.0, "chain p95": 35.0, "token": 1.2}
@@ -66,6 +68,7 @@ def main() -> int:
             "with partial recognition": _chain(engines, sounds, texts, True, console),
             "at once": _chain(engines, sounds, texts, False, console),
         }
+        results["precisions"] = _precisions(sounds, texts, console)
         if args.cpu:
             recogniser = _engines("cpu")[0]
             results[CPU_WORDS] = _wrong([recogniser.transcribe(one).text for one in sounds], texts)[0]
@@ -300,6 +303,33 @@ def _wrong(heard: list[str], texts: list[str]) -> tuple[int, int]:
     counted = jiwer.process_words(truth, found)
     wrong = counted.substitutions + counted.deletions + counted.insertions
     return wrong, sum(len(one.split()) for one in truth)
+
+
+def _precisions(sounds, texts, console: Console) -> dict:
+    """The recogniser in several number types: what it takes, what it gets wrong, how large it is."""
+    from voxpath.engines.cuda.device import Gpu
+    from voxpath.engines.cuda.whisper import recogniser_on
+    from voxpath.models import whisper_gpu
+
+    found = {}
+    for encoder, decoder in PRECISIONS:
+        with tempfile.TemporaryDirectory() as folder:
+            whisper_gpu.export(models.default_whisper(), Path(folder), encoder=encoder, decoder=decoder)
+            size = sum(path.stat().st_size for path in Path(folder).iterdir())
+            recogniser = recogniser_on(Gpu("precision", urgent=True), Path(folder))
+        taken, heard = [], []
+        for sound in sounds:
+            began = time.perf_counter()
+            heard.append(recogniser.transcribe(sound).text)
+            taken.append(time.perf_counter() - began)
+        name = f"encoder {encoder}, decoder {decoder}"
+        found[name] = _figures(taken[WARM_UP:]) | {"wrong words": _wrong(heard, texts)[0], "bytes": size}
+        console.print(
+            f"{name:<36} {found[name]['p50']:8.2f} ms, P95 {found[name]['p95']:.2f}, "
+            f"{found[name]['wrong words']} words wrong, {size / 1e6:.0f} MB",
+            highlight=False,
+        )
+    return found
 
 
 def _earlier(engines, thinker: Thinker, sound: np.ndarray) -> list[int]:

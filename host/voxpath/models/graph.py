@@ -72,22 +72,19 @@ class Graph:
         """0 keeps a dimension, -1 takes what is left."""
         return self.op("Reshape", x, self.ints(*shape))
 
-    def choose(self, logits: str, position: str, dtype: str) -> str:
-        """Write the likeliest `token` [1, r] of `logits` [1, r, n], and `next` = `position` + 1 ([1], of `dtype`).
+    def choose(self, logits: str, position: str, dtype: str) -> None:
+        """Outputs: the likeliest `token` [1, r] of `logits` [1, r, n], and `next` = `position` + 1 ([1], of `dtype`).
 
         Both may be the same buffers as what they follow from: nothing reads the position after it has moved, since
-        `next` waits for the token. Returns the token's logit [1, r, 1]. (TopK, since ONNX Runtime's ReduceMax takes
-        milliseconds for more than one row on a GPU.)
+        `next` waits for the token.
         """
-        best, place = self.op("TopK", logits, self.ints(1), out=[f"{logits}.best", f"{logits}.place"], axis=-1)
-        self.op("Squeeze", place, self.ints(-1), out="token")
+        self.op("ArgMax", logits, out="token", axis=-1, keepdims=0)
         self.output("token", "int64", [1, "rows"])
         axis = self.ints(1)
         chosen = self.op("GreaterOrEqual", self.reshape(self.op("Slice", "token", self.ints(0), axis, axis), 1), axis)
         moved = self.op("Add", position, self.constant([1], np.dtype(dtype)))
         self.op("Where", chosen, moved, moved, out="next")
         self.output("next", dtype, [1])
-        return best
 
     def model(self) -> onnx.ModelProto:
         """All of it as ONNX's own object."""

@@ -156,12 +156,12 @@ class Builder:
 
 def _encoder(weights: Weights, precision: str) -> Graph:
     net = Builder("encoder", weights, "columns" if precision == "int8" else "float32")
-    listen(net, net.graph.input("mel", "float32", [1, weights.mel_bins, "frames"]))
+    listen(net, net.graph.input("mel", "float32", [1, weights.mel_bins, "frames"]), "float32")
     return net.graph
 
 
-def listen(net: Builder, x: str) -> None:
-    """The encoder, from features [1, bins, frames] to the outputs that the decoder looks at."""
+def listen(net: Builder, x: str, number: str) -> None:
+    """The encoder, from features [1, bins, frames] to the outputs that a decoder in that number type looks at."""
     g, weights = net.graph, net.weights
     for name, stride in (("encoder/conv1", 1), ("encoder/conv2", 2)):
         kernel, bias = (net.stored(f"{name}/{part}") for part in ("weight", "bias"))
@@ -180,8 +180,9 @@ def listen(net: Builder, x: str) -> None:
     for layer in range(weights.layers("decoder")):
         key, value = g.split(net.linear(x, f"decoder/layer_{layer}/attention/linear_1"), 2)
         for name, part in ((f"audio_k{layer}", key), (f"audio_v{layer}", value)):
-            g.op("Identity", net.heads(part), out=name)
-            g.output(name, net.number, [1, weights.heads, "audio", weights.head_size])
+            heads = net.heads(part)
+            g.op("Identity", heads if number == net.number else g.cast(heads, number), out=name)
+            g.output(name, number, [1, weights.heads, "audio", weights.head_size])
 
 
 def _decoder(weights: Weights, precision: str) -> Graph:

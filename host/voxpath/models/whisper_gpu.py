@@ -31,21 +31,24 @@ def samples(described: Description) -> int:
     return (described.max_frames - 1) * HOP + WINDOW
 
 
-def export(source: Path, folder: Path, *, precision: str = "float16") -> Description:
-    """Convert the CTranslate2 folder `source` into `folder`, as "float16" or "float32". Raises ModelError."""
+def export(source: Path, folder: Path, *, encoder: str = "float16", decoder: str = "float16") -> Description:
+    """Convert the CTranslate2 folder `source` into `folder`. Raises ModelError if it is not such a model.
+
+    Each network is "float16" or "float32"; the decoder's weights can also be "blocks" of 8 bits, multiplied as floats.
+    """
     weights = Weights(source / "model.bin")
     described = describe(source, weights)
-    _encoder(weights, described, precision).save(folder / "encoder.onnx")
-    _decoder(weights, described, precision).save(folder / "decoder.onnx")
+    nets = Builder("encoder", weights, encoder), Builder("decoder", weights, decoder)
+    _encoder(nets[0], described, nets[1].number).save(folder / "encoder.onnx")
+    _decoder(nets[1], described).save(folder / "decoder.onnx")
     shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
     description.write(described, folder)
     return described
 
 
-def _encoder(weights: Weights, described: Description, precision: str) -> Graph:
-    net = Builder("encoder", weights, precision)
+def _encoder(net: Builder, described: Description, number: str) -> Graph:
     pcm = net.graph.input("pcm", "float32", [1, samples(described)])
-    listen(net, net.graph.cast(_log_mel(net.graph, pcm, described), net.number))
+    listen(net, net.graph.cast(_log_mel(net.graph, pcm, described), net.number), number)
     return net.graph
 
 
@@ -67,9 +70,8 @@ def _log_mel(g: Graph, pcm: str, described: Description) -> str:
     return g.op("Mul", g.op("Add", x, g.constant(4.0)), g.constant(0.25))
 
 
-def _decoder(weights: Weights, described: Description, precision: str) -> Graph:
-    net = Builder("decoder", weights, precision)
-    g, room = net.graph, described.max_tokens
+def _decoder(net: Builder, described: Description) -> Graph:
+    g, weights, room = net.graph, net.weights, described.max_tokens
     ids, start = g.input("ids", "int64", [1, "n"]), g.input("start", "int64", [1])
     offsets, rows = g.input("offsets", "int64", ["n"]), g.input("rows", "int64", ["rows"])
     never = g.input("never", "float32", ["rows", described.vocabulary])
@@ -91,7 +93,10 @@ def _decoder(weights: Weights, described: Description, precision: str) -> Graph:
     silence = g.op("Gather", g.op("LogSoftmax", logits, axis=-1), g.constant(described.no_speech, np.int64), axis=-1)
     g.op("Exp", silence, out="no_speech")
     allowed = g.op("LogSoftmax", g.op("Add", logits, never), axis=-1)
-    g.op("Squeeze", g.choose(allowed, start, "int64"), g.ints(-1), out="logprob")
+    g.choose(allowed, start, "int64")
+    # Not ReduceMax, which takes ONNX Runtime's GPU provider milliseconds for more than one row.
+    best = g.op("GatherElements", allowed, g.op("Unsqueeze", "token", g.ints(-1)), axis=-1)
+    g.op("Squeeze", best, g.ints(-1), out="logprob")
     for name in ("logprob", "no_speech"):
         g.output(name, "float32", [1, "rows"])
     return g

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from math import prod
 from pathlib import Path
@@ -32,6 +32,10 @@ class Gpu:
     def run(self, work: Callable, *arguments):
         """What `work(*arguments)` returns, called in the stream's thread. The steps of a capture must all be."""
         return self._thread.submit(work, *arguments).result()
+
+    def start(self, work: Callable, *arguments) -> Future:
+        """As `run`, without waiting: what is run later waits for it."""
+        return self._thread.submit(work, *arguments)
 
     def load(self, path: Path, **sizes: int) -> onnxruntime.InferenceSession:
         """A session on this stream; `sizes` fixes dimensions that the file leaves open. Raises ModelError."""

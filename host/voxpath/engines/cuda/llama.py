@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,7 @@ class Context:
         self._computed = 0  # how many of the tokens the GPU remembers
         self._chosen = 0  # the place of the token that it has chosen, or 0
         self._told = -1  # that token, once it has been looked at
+        self._ahead: Future | None = None  # the choice of another token, before anybody has asked for it
         self._gpu.run(self._reserve)
 
     def __len__(self) -> int:
@@ -50,6 +52,7 @@ class Context:
 
     def extend(self, tokens: Iterable[int], cancel: Cancel | None = None) -> None:
         """As voxpath.engines.ort.Context.extend."""
+        self._settle()
         before = len(self.tokens)
         self.tokens.extend(tokens)
         if len(self.tokens) > before:
@@ -67,6 +70,7 @@ class Context:
 
     def truncate(self, length: int) -> None:
         """Forget all tokens after the first `length`."""
+        self._settle()
         if length < len(self.tokens):
             del self.tokens[length:]
             self._computed = min(self._computed, length)
@@ -82,14 +86,24 @@ class Context:
             token = self._gpu.run(self._next, self.tokens[start:], cancel)
             if token in stop:
                 return
+            self._settle()
             self.tokens.append(token)
+            if len(self.tokens) < self._longest:
+                self._ahead = self._gpu.start(self._compute, None)
             yield [token]
 
     def probability(self, token: int, cancel: Cancel | None = None) -> float:
         """How probable `token` is to come next, 0 to 1. Raises Cancelled."""
+        self._settle()
         logits = self._gpu.run(self._look, cancel)
         logits = logits - logits.max()
         return float(np.exp(logits[token]) / np.exp(logits).sum())
+
+    def _settle(self) -> None:
+        """The stream's thread looks at `tokens` no more."""
+        if self._ahead is not None:
+            self._ahead.result()
+            self._ahead = None
 
     @property
     def _longest(self) -> int:
