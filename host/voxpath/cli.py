@@ -54,7 +54,11 @@ def parser() -> Parser:
     options.add_argument(
         "--llm", metavar="MODEL", help="language model: gguf:FILE of the Llama family, or openai:URL[,NAME] of a server"
     )
-    options.add_argument("--tts", metavar="MODEL", help="voice: an ONNX file of hibari's form, instead of the default")
+    options.add_argument(
+        "--tts",
+        metavar="MODEL",
+        help="voice: an ONNX file of hibari's form, or piper:FILE.onnx (needs piper-tts), instead of the default",
+    )
     options.add_argument(
         "--system", metavar="TEXT|@FILE", default=DEFAULT_SYSTEM, help="what the language model is told"
     )
@@ -68,7 +72,7 @@ def parser() -> Parser:
         "--no-speculation",
         dest="speculate",
         action="store_false",
-        help="answer only after the endpoint, not from the first pause",
+        help="answer only after the endpoint, not from the first pause; an adaptive endpoint then waits its longest",
     )
     options.add_argument(
         "--report", metavar="DIR", help="write summary.json, turns.jsonl and the sound of each turn here"
@@ -302,11 +306,12 @@ def load_engines(args: argparse.Namespace, progress: Progress) -> tuple[tuple, d
     engine = engine_module(args.engine)
     server = _server(args.llm)
     asr = models.asr(_path(args.asr, "whisper"), progress, args.engine)
-    tts = models.tts(args.tts, progress, args.engine)
+    piper = Path(args.tts.removeprefix("piper:")) if (args.tts or "").startswith("piper:") else None
+    tts = piper or models.tts(args.tts, progress, args.engine)
     llm = None if server else models.llm(_path(args.llm, "gguf"), progress, args.engine)
     progress.say("Loading the models")
     language = server or _load(engine.language, llm)
-    engines = _load(engine.recogniser, asr), language, _load(engine.voice, tts)
+    engines = _load(engine.recogniser, asr), language, _load(_piper if piper else engine.voice, tts)
     return engines, {"asr": asr.name, "llm": args.llm if server else llm.name, "tts": tts.name}
 
 
@@ -320,6 +325,12 @@ def engine_module(name: str):
     from voxpath.engines import ort
 
     return ort
+
+
+def _piper(path: Path):
+    from voxpath.engines.piper import Voice
+
+    return Voice(path)
 
 
 def _path(choice: str | None, kind: str) -> str | None:

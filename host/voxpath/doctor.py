@@ -8,6 +8,7 @@ import platform
 import shutil
 from dataclasses import dataclass
 
+from voxpath.errors import ModelError
 from voxpath.models import fetch
 
 PROGRAMS = {
@@ -55,12 +56,25 @@ def look() -> list[Finding]:
                 findings.append(Finding(package, True, importlib.metadata.version(package)))
             except importlib.metadata.PackageNotFoundError:
                 findings.append(Finding(package, False, f"install it with: pip install -e '.[{extra}]'"))
+    findings.append(_gpu())
     folder = fetch.cache()
     files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in files) / 2**20
     note = f"{folder}, {len(files)} files, {size:.0f} MiB" if files else f"{folder} is empty; the first run fills it"
     findings.append(Finding("models", bool(files), note, needed=False))
     return findings
+
+
+def _gpu() -> Finding:
+    """The GPU of `--engine cuda`, or what it lacks."""
+    try:
+        from voxpath.engines.cuda import device
+    except ImportError as error:  # ONNX Runtime has been named as missing already
+        return Finding("gpu", False, f"--engine cuda needs {error.name}", needed=False)
+    try:
+        return Finding("gpu", True, device.describe(), needed=False)
+    except ModelError as error:
+        return Finding("gpu", False, str(error), needed=False)
 
 
 def show(findings: list[Finding], console) -> int:

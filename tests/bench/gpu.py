@@ -33,6 +33,7 @@ from rich.table import Table
 
 from voxpath import models
 from voxpath.engines.cancel import Cancel
+from voxpath.engines.cuda import device
 from voxpath.errors import VoxpathError
 from voxpath.speech.phrases import PhraseCutter
 from voxpath.speech.recognise import words
@@ -58,7 +59,7 @@ def main() -> int:
         if args.collect:
             return _collect(Path(args.collect), args.turns, console)
         sounds, texts = _speech(args)
-        results = {"machine": _machine()}
+        results = {"machine": f"{device.describe()}, Python {platform.python_version()}"}
         console.print(results["machine"], highlight=False)
         results["primitives"] = _primitives(console)
         with console.status("loading the models"):
@@ -149,18 +150,6 @@ def _engines(engine: str) -> tuple:
     )
 
 
-def _machine() -> str:
-    import onnxruntime
-    from cuda.bindings import runtime
-
-    _, properties = runtime.cudaGetDeviceProperties(0)
-    _, driver = runtime.cudaDriverGetVersion()
-    return (
-        f"{properties.name.decode()}, driver for CUDA {driver // 1000}.{driver % 1000 // 10}, "
-        f"ONNX Runtime {onnxruntime.__version__}, Python {platform.python_version()}"
-    )
-
-
 def _figures(seconds) -> dict[str, float]:
     """Median and 95th percentile in ms."""
     ms = 1e3 * np.asarray(seconds)
@@ -189,14 +178,14 @@ def _primitives(console: Console) -> dict:
         return values[0] if len(values) == 1 else tuple(values)
 
     stream = call("cudaStreamCreateWithFlags", cuda.cudaStreamNonBlocking)
-    device = call("cudaMalloc", 1 << 28)
+    memory = call("cudaMalloc", 1 << 28)
     pinned = call("cudaMallocHost", max(COPIES))
     pageable = np.zeros(max(COPIES), np.uint8)
     kind = cuda.cudaMemcpyKind.cudaMemcpyDefault
     found = {}
 
     def copy(source, size):
-        call("cudaMemcpyAsync", device, source, size, kind, stream)
+        call("cudaMemcpyAsync", memory, source, size, kind, stream)
         call("cudaStreamSynchronize", stream)
 
     for size in COPIES:
@@ -205,7 +194,7 @@ def _primitives(console: Console) -> dict:
 
     def set_bytes(count):
         for _ in range(count):
-            call("cudaMemsetAsync", device, 0, 4, stream)
+            call("cudaMemsetAsync", memory, 0, 4, stream)
 
     def eager(count):
         set_bytes(count)
@@ -225,7 +214,7 @@ def _primitives(console: Console) -> dict:
     half = 1 << 27
 
     def within():
-        call("cudaMemcpyAsync", int(device), int(device) + half, half, kind, stream)
+        call("cudaMemcpyAsync", int(memory), int(memory) + half, half, kind, stream)
         call("cudaStreamSynchronize", stream)
 
     seconds = _times(within, 50)["p50"] / 1e3

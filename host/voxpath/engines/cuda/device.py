@@ -143,12 +143,26 @@ def check() -> None:
     _runtime()
 
 
+def describe() -> str:
+    """The first GPU, its memory, the driver's and the libraries' versions. Raises ModelError as `check` does."""
+    cuda = _runtime()
+    _, found = cuda.cudaGetDeviceProperties(0)
+    (_, free, total), (_, driver), (_, runtime) = (
+        cuda.cudaMemGetInfo(), cuda.cudaDriverGetVersion(), cuda.cudaRuntimeGetVersion(),
+    )  # fmt: skip
+    versions = " / ".join(f"{version // 1000}.{version % 1000 // 10}" for version in (driver, runtime))
+    return (
+        f"{found.name.decode()}, compute capability {found.major}.{found.minor}, {free / 2**30:.0f} of "
+        f"{total / 2**30:.0f} GiB free, CUDA of the driver / runtime {versions}, ONNX Runtime {onnxruntime.__version__}"
+    )
+
+
 def _runtime():
     """CUDA's runtime."""
     if _PROVIDER not in onnxruntime.get_available_providers():
         raise ModelError(
-            "This ONNX Runtime runs on the CPU alone: use --engine cpu, or install the one for GPUs in its place "
-            "(pip uninstall onnxruntime; pip install 'voxpath[cuda]')."
+            "This ONNX Runtime runs on the CPU alone: use --engine cpu, or install the one for GPUs in its place as "
+            "docs/gpu.md says."
         )
     try:
         from cuda.bindings import runtime
