@@ -9,7 +9,7 @@ ARGS   ?=
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-synth setup-bench run test bench lint format regs synth bitstream formal coverage clean
+.PHONY: help setup setup-synth setup-bench setup-tensorrt run test bench lint format regs synth bitstream formal coverage clean
 
 help:
 	@echo "make run            answer a recorded question through the simulated board (ARGS='...' for host/run.py)"
@@ -43,9 +43,11 @@ $(VENV)/.installed: pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cpu,sim,dev]'
 	@touch $@
 
-# What only some commands need: the open synthesis and proof tools, the peers of the benches.
+# What only some commands need: the open synthesis and proof tools, the peers of the benches, TensorRT's builder (whose
+# tests are skipped without it).
 setup-synth: $(VENV)/.installed-synth
 setup-bench: $(VENV)/.installed-bench
+setup-tensorrt: $(VENV)/.installed-tensorrt
 
 $(VENV)/.installed-%: setup
 	@echo "Installing Python packages for $* into $(VENV)"
@@ -62,7 +64,7 @@ test: setup
 	@$(PY) -m pytest -q -n auto sim/
 	@$(PY) -m pytest -q tests/
 
-BENCHES := response wer board ring resampler denoiser vad weights echo
+BENCHES := response wer board ring resampler denoiser vad weights echo hours
 
 bench: setup-bench
 	@failed=""; for name in $(BENCHES); do \

@@ -15,7 +15,7 @@ from rich.console import Console
 from voxpath.engines.cuda.device import Gpu
 from voxpath.engines.cuda.llama import Context
 from voxpath.models.blocks import BLOCK, multiply
-from voxpath.models.llama import Form, Shape, network
+from voxpath.models.llama import Form, Network, Shape
 
 SHAPE = Shape(
     layers=32, width=4096, heads=32, kv_heads=8, head_size=128, rotary=128, base=500000.0, epsilon=1e-5, context=8192
@@ -100,7 +100,7 @@ def _make(path: Path, precision: str) -> int:
             full = f"blk.{layer}.{name}.weight"
             tensors[full] = _matrix(full, outputs, inputs)
     form = Form(_look_up, _multiply_halfs if precision == "float16" else _multiply_four_bits, "float16")
-    network(SHAPE, tensors, form, ROOM).save(path)
+    Network(SHAPE, tensors, form, ROOM).build().save(path)
     read = sum(np.prod(tensor.shape) for name, tensor in tensors.items() if "embd" not in name and tensor is not ones)
     return int(read * (2 if precision == "float16" else 0.5 + 2 / BLOCK))
 

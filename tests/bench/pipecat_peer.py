@@ -153,12 +153,12 @@ def _language() -> Path:
 def _ours(talk: Talk, records: list[Record]) -> dict:
     """What became of the last utterance, in the turns since it began."""
     spoken = talk.records.spoken[-1]
-    record = next((one for one in records if one.turn == spoken.turn), None)
+    record = next((one for one in talk.records.turns if one.turn == spoken.turn), None)
     errors = [one.error for one in records if one.error]
     answered = spoken.outcome == "answered" and not errors  # to say that something failed is no answer
     return {
         "outcome": "missed" if spoken.outcome == "answered" and errors else spoken.outcome,
-        "response_ms": record.response_ms if answered else None,
+        "response_ms": record.response_ms if answered and record else None,
         "valid": all(one.valid for one in records),
         "errors": errors,
         "transcript": " / ".join(one.transcript for one in records),

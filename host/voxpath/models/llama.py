@@ -79,10 +79,18 @@ _LLAMA3_WORDS = (
 )
 
 
-def export(gguf: Path, folder: Path, *, form: "Form | None" = None, room: int | None = None) -> Description:
+def export(
+    gguf: Path,
+    folder: Path,
+    *,
+    form: "Form | None" = None,
+    room: int | None = None,
+    kind: "type[Network] | None" = None,
+) -> Description:
     """Convert the file `gguf` into `folder`, its matrices in the given form: IN_BLOCKS unless another is named.
 
-    With `room` the network chooses tokens itself, within a cache of so many (or of the model's context).
+    With `room` the network chooses tokens itself, within a cache of so many (or of the model's context). `kind` is
+    llama_plain.PlainNetwork for a network of standard operators alone.
 
     Raises ModelError if the file is not a complete chat model of the Llama family with a byte-level tokenizer.
     """
@@ -98,7 +106,8 @@ def export(gguf: Path, folder: Path, *, form: "Form | None" = None, room: int | 
     _check_tensors(tensors, shape, gguf)
     tokenizer = _tokenizer(fields, gguf)
     described = _describe(fields, shape, len(tensors[_head(tensors)].data), tokenizer, gguf)
-    network(shape, tensors, form or IN_BLOCKS, room and min(room, shape.context)).save(folder / "model.onnx")
+    made = (kind or Network)(shape, tensors, form or IN_BLOCKS, room and min(room, shape.context)).build()
+    made.save(folder / "model.onnx")
     tokenizer.save(str(folder / "tokenizer.json"))
     description.write(described, folder)
     return described
@@ -266,8 +275,8 @@ IN_BLOCKS = in_blocks(is_sensitive)
 # ---- the network -----------------------------------------------------------------------------------------------------
 
 
-class _Network:
-    """The graph while it is built."""
+class Network:
+    """The graph of tensors by their GGUF names, [outputs, inputs] each, in operators of ONNX Runtime's own."""
 
     def __init__(self, shape: Shape, tensors: dict, form: Form, room: int | None):
         self.shape = shape
@@ -313,8 +322,11 @@ class _Network:
         """down(silu(gate(x)) * up(x))."""
         g, block = self.graph, f"blk.{layer}"
         gate, up = g.split(self.linear(x, f"{block}.ffn_gate.weight", f"{block}.ffn_up.weight"), 2)
-        silu = g.op("QuickGelu", gate, domain=MICROSOFT, alpha=1.0)  # x * sigmoid(1.0 * x)
-        return self.linear(g.op("Mul", silu, up), f"{block}.ffn_down.weight")
+        return self.linear(g.op("Mul", self.silu(gate), up), f"{block}.ffn_down.weight")
+
+    def silu(self, x: str) -> str:
+        """x * sigmoid(x)."""
+        return self.graph.op("QuickGelu", x, domain=MICROSOFT, alpha=1.0)
 
     def rotary_tables(self) -> tuple[str, str]:
         """Cosines and sines [context, rotary / 2] of position times frequency."""
@@ -325,33 +337,39 @@ class _Network:
         g, number = self.graph, self.form.number
         return g.weight("cosines", np.cos(angle).astype(number)), g.weight("sines", np.sin(angle).astype(number))
 
+    def places(self) -> None:
+        """The inputs that say where the new tokens are in the context."""
+        self.graph.input("last_index", "int32", [1])  # index of the newest token in the whole context
+        self.graph.input("total", "int32", [])  # tokens in the context, the n new ones included
 
-def network(shape: Shape, tensors: dict, form: Form, room: int | None = None) -> Graph:
-    """The whole network of tensors by their GGUF names, [outputs, inputs] each."""
-    net = _Network(shape, tensors, form, room)
-    g = net.graph
-    ids = g.input("ids", "int64", [1, "n"])
-    rows = g.input("rows", "int64", ["rows"])  # which of the n places logits are wanted for
-    g.input("last_index", "int32", [1])  # index of the newest token in the whole context
-    g.input("total", "int32", [])  # tokens in the context, the n new ones included
-    tables = net.rotary_tables()
-    x, addend = form.look_up(g, ids, tensors[_EMBEDDING]), None
-    for layer in range(shape.layers):
-        normed, x = net.norm(f"blk.{layer}.attn_norm.weight", x, addend, f"blk.{layer}.attn")
-        mixed = net.attention(normed, layer, tables)
-        if layer == shape.layers - 1:  # nothing after it looks at the other places
-            mixed, x = (g.op("Gather", part, rows, axis=1) for part in (mixed, x))
-        addend = net.linear(mixed, f"blk.{layer}.attn_output.weight")
-        normed, x = net.norm(f"blk.{layer}.ffn_norm.weight", x, addend, f"blk.{layer}.ffn")
-        addend = net.feed_forward(normed, layer)
-    normed, _ = net.norm("output_norm.weight", x, addend, "output")
-    head = _head(tensors)
-    logits = net.linear(normed, head)
-    g.op("Identity", logits if form.number == "float32" else g.cast(logits, "float32"), out="logits")
-    g.output("logits", "float32", [1, "rows", len(tensors[head].data)])
-    if room:
-        g.choose("logits", "last_index", "int32")
-    return g
+    def choose(self) -> None:
+        """The outputs of a network that chooses tokens."""
+        self.graph.choose("logits", "last_index", "int32")
+
+    def build(self) -> Graph:
+        """All of it."""
+        g = self.graph
+        ids = g.input("ids", "int64", [1, "n"])
+        rows = g.input("rows", "int64", ["rows"])  # which of the n places logits are wanted for
+        self.places()
+        tables = self.rotary_tables()
+        x, addend = self.form.look_up(g, ids, self.tensors[_EMBEDDING]), None
+        for layer in range(self.shape.layers):
+            normed, x = self.norm(f"blk.{layer}.attn_norm.weight", x, addend, f"blk.{layer}.attn")
+            mixed = self.attention(normed, layer, tables)
+            if layer == self.shape.layers - 1:  # nothing after it looks at the other places
+                mixed, x = (g.op("Gather", part, rows, axis=1) for part in (mixed, x))
+            addend = self.linear(mixed, f"blk.{layer}.attn_output.weight")
+            normed, x = self.norm(f"blk.{layer}.ffn_norm.weight", x, addend, f"blk.{layer}.ffn")
+            addend = self.feed_forward(normed, layer)
+        normed, _ = self.norm("output_norm.weight", x, addend, "output")
+        head = _head(self.tensors)
+        logits = self.linear(normed, head)
+        g.op("Identity", logits if self.form.number == "float32" else g.cast(logits, "float32"), out="logits")
+        g.output("logits", "float32", [1, "rows", len(self.tensors[head].data)])
+        if self.room:
+            self.choose()
+        return g
 
 
 def unpack_four_bits(tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
