@@ -109,6 +109,7 @@ class Builder:
         self.weights = weights
         self.precision = precision  # "float32", "float16", "columns" or "blocks"
         self.number = "float16" if precision == "float16" else "float32"  # of activations
+        self.audio: str | int = "audio"  # places of the encoded sound: a number, or a name where it varies
 
     def stored(self, name: str) -> str:
         """A variable as it is, in the number type of activations."""
@@ -182,7 +183,7 @@ def listen(net: Builder, x: str, number: str) -> None:
         for name, part in ((f"audio_k{layer}", key), (f"audio_v{layer}", value)):
             heads = net.heads(part)
             g.op("Identity", heads if number == net.number else g.cast(heads, number), out=name)
-            g.output(name, number, [1, weights.heads, "audio", weights.head_size])
+            g.output(name, number, [1, weights.heads, net.audio, weights.head_size])
 
 
 def _decoder(weights: Weights, precision: str) -> Graph:
@@ -221,7 +222,8 @@ def write(net: Builder, ids: str, positions: str, mask: str, rows: str, remember
         x = g.op("Add", x, net.linear(net.attention(query, *kept, mask), f"{name}/self_attention/linear_1"))
         query = net.heads(net.linear(net.norm(x, f"{name}/attention/layer_norm"), f"{name}/attention/linear_0"))
         audio = [
-            g.input(f"audio_{kind}{layer}", net.number, [1, weights.heads, "audio", weights.head_size]) for kind in "kv"
+            g.input(f"audio_{kind}{layer}", net.number, [1, weights.heads, net.audio, weights.head_size])
+            for kind in "kv"
         ]
         x = g.op("Add", x, net.linear(net.attention(query, *audio), f"{name}/attention/linear_2"))
         x = net.feed_forward(x, f"{name}/ffn")

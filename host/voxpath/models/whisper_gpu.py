@@ -39,6 +39,8 @@ def export(source: Path, folder: Path, *, encoder: str = "float16", decoder: str
     weights = Weights(source / "model.bin")
     described = describe(source, weights)
     nets = Builder("encoder", weights, encoder), Builder("decoder", weights, decoder)
+    for net in nets:
+        net.audio = weights.positions
     _encoder(nets[0], described, nets[1].number).save(folder / "encoder.onnx")
     _decoder(nets[1], described).save(folder / "decoder.onnx")
     shutil.copyfile(source / "tokenizer.json", folder / "tokenizer.json")
