@@ -325,7 +325,10 @@ class HostGpu:
 
     def start(self, work, *arguments):
         done = Future()
-        done.set_result(work(*arguments))
+        try:
+            done.set_result(work(*arguments))
+        except Exception as error:
+            done.set_exception(error)
         return done
 
     def load(self, path, **sizes):

@@ -200,6 +200,15 @@ def test_frames_follow_each_other_without_gap(quick):
     assert quick.registers.read(registers.FAULTS) == 0
 
 
+def test_a_room_is_heard_while_no_source_plays(library):
+    room = noise(4800, level=300)
+    with SimBoard(pace=0, room=room) as board:
+        board.play_source(np.zeros(9600, np.int16))
+        frames = take(board, 200)
+    loud = [np.abs(frame.pcm).max() > 50 for frame in frames[2:]]
+    assert not any(loud[5:45]) and all(loud[60:])
+
+
 def test_speech_is_announced_with_the_time_of_its_first_and_last_sample(quick):
     events = quick.events()
     start = quick.play_source(np.concatenate([noise(48_000, 30), tone(0.3, 48_000), noise(14_400, 30)])) + 10**9

@@ -98,6 +98,17 @@ def test_with_push_to_talk_the_release_ends_the_turn_without_waiting_for_silence
     assert 2.4e9 < turn.times["endpoint"] < 3.5e9
 
 
+def test_while_the_button_is_held_a_pause_does_not_end_what_is_said():
+    with Talk(FakeBoard([(0.5, 1.5), (4.0, 5.0)]), push_to_talk=True, endpoint="fixed:200") as talk:
+        talk.conversation.press()
+        talk.until(lambda: talk.board.ns > 6.0e9)
+        assert talk.told_of("on_final") == [] and talk.board.replies == []
+        talk.conversation.release()
+        talk.until(lambda: talk.told_of("on_turn"))
+    (turn,) = talk.told_of("on_turn")
+    assert turn.times["speech_start"] < 1.0e9 and turn.times["endpoint"] > 5.9e9
+
+
 def test_pressing_the_button_ends_a_reply():
     talk = Talk(FakeBoard([(0.5, 1.5)]), voice=FakeVoice(seconds=60.0))
     with talk:
@@ -111,6 +122,40 @@ def test_the_idle_prompt_is_said_once_until_somebody_speaks():
     with Talk(FakeBoard(), idle_prompt=(0.1, "Are you there?")) as talk:
         talk.until(lambda: talk.board.ns > 20e9, patience_s=10)
     assert talk.voice.said == ["Are you there?"]
+
+
+@pytest.mark.parametrize("name", ["on_partial", "on_final", "on_turn"])
+def test_a_callback_that_raises_is_logged_and_the_conversation_goes_on(name, caplog):
+    def broken(_):
+        raise RuntimeError("a fault of the program's")
+
+    with Talk(FakeBoard([(0.5, 1.5), (6.0, 7.0)])) as talk:
+        if name == "on_turn":
+            whole, talk.conversation._on_turn = talk.conversation._on_turn, lambda turn: (whole(turn), broken(turn))
+        else:
+            setattr(talk.conversation._chain._watcher, f"_{name}", broken)
+        talk.until(lambda: len(talk.told_of("on_turn")) == 2)
+    assert [turn.error for turn in talk.told_of("on_turn")] == [None, None]
+    assert "a fault of the program's" in caplog.text
+
+
+def test_a_callback_may_call_the_conversation():
+    with Talk(FakeBoard([(0.5, 1.5), (4.0, 5.0)])) as talk:
+        talk.conversation._chain._watcher._on_final = lambda _: talk.conversation.mute()
+        talk.until(lambda: talk.told_of("on_turn"))
+        talk.until(lambda: talk.board.ns > 6e9)
+    assert len(talk.told_of("on_turn")) == 1
+
+
+def test_a_conversation_is_started_once_and_says_nothing_before_or_after():
+    talk = Talk(FakeBoard())
+    assert not talk.conversation.say("Hello.")
+    with talk, pytest.raises(VoxpathError, match="started once"):
+        talk.conversation.start()
+    talk.conversation.stop()
+    assert not talk.conversation.say("Hello.")
+    with pytest.raises(VoxpathError, match="started once"):
+        talk.conversation.start()
 
 
 def test_the_program_hears_of_errors_in_a_sentence():

@@ -108,6 +108,26 @@ def test_a_reply_does_not_go_round(tiny, language):
     assert len(spans) == len(set(spans))
 
 
+def test_a_step_that_fails_ahead_of_its_use_spoils_only_what_needs_it(tiny):
+    language = Language(HostGpu(), tiny[1])
+    context = language.open()
+    context.extend(TEXT)
+    whole, fails = context._read[1], [True, False]
+
+    def step():
+        if fails and fails.pop():
+            whole()
+        else:
+            raise ModelError("the GPU failed")
+
+    context._read[1] = step
+    reply = context.generate(stop=[])
+    next(reply), next(reply)
+    context._read[1] = whole
+    context.truncate(len(TEXT))
+    assert said(context, limit=3) == greedy(tiny[0], TEXT, 3)
+
+
 def test_a_stop_token_ends_the_reply(tiny, language):
     context = language.open()
     context.extend(TEXT)

@@ -67,7 +67,7 @@ def test_another_network_is_refused(tmp_path):
     x = helper.make_tensor_value_info("ids", TensorProto.FLOAT, [1])
     graph = helper.make_graph([helper.make_node("Relu", ["ids"], ["y"])], "g", [x], [])
     onnx.save(helper.make_model(graph), tmp_path / "a.onnx")
-    with pytest.raises(ModelError, match="not built as hibari 0.2 is"):
+    with pytest.raises(ModelError, match="is no voice: it is not built as hibari 0.2 is"):
         hibari.export(tmp_path / "a.onnx", VOCABULARY, tmp_path)
     (tmp_path / "b.onnx").write_bytes(b"\xff" * 64)
     with pytest.raises(ModelError, match="not an ONNX file"):

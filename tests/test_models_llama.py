@@ -463,7 +463,7 @@ def test_a_file_that_is_cut_short_is_refused_wherever_it_ends(share, tmp_path, e
 
 def test_a_folder_is_refused(tmp_path, empty_cache):
     (tmp_path / "a.gguf").mkdir()
-    assert "cannot be read (Is a directory)" in refusal(tmp_path / "a.gguf")
+    assert "is not a file: name a GGUF file" in refusal(tmp_path / "a.gguf")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path, empty_cache):

@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from doubles import HOP_NS, Deaf, DetectorGate, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
+from doubles import HOP_NS, Deaf, DetectorGate, FakeBoard, FakeContext, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath.errors import BoardError
 from voxpath.speech import chain as chains
 from voxpath.speech.chain import Chain, Watcher
@@ -253,6 +253,30 @@ def test_an_engine_that_raises_ends_one_turn_with_an_announced_sentence(engine, 
         assert talk.voice.said[0] == chains.APOLOGY and closed[0].reply == chains.APOLOGY
         assert closed[1].error is None and closed[1].reply == talk.language.answers[-1]
         assert chains.APOLOGY not in talk.language.prompts[-1]
+
+
+@pytest.mark.parametrize("speculate", [True, False])
+def test_a_reply_that_breaks_off_before_it_was_heard_is_apologised_for(speculate):
+    class Breaking(FakeLanguage):
+        def open(self):
+            context = FakeContext(self)
+            whole = context.generate
+
+            def generate(*arguments):
+                for count, block in enumerate(whole(*arguments)):
+                    if count > 20:
+                        raise RuntimeError("the connection was lost")
+                    yield block
+
+            context.generate = generate
+            return context
+
+    talk = Talk(
+        FakeBoard([(0.5, 1.0)]), language=Breaking("It is a small dog, I think. It barks."), speculate=speculate
+    )
+    (turn,) = talk.run()
+    assert turn.error == "the connection was lost"
+    assert any(reply.heard for reply in talk.board.replies)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,20 @@ def test_a_reply_ends_after_two_sentences():
 
 @pytest.mark.parametrize(
     ("text", "end"),
-    [("One. Two. Three", 9), ("One. Two.", None), ("It is 3.5 m", None), ("Why?! Because. ", 14), ("", None)],
+    [
+        ("One. Two. Three", 9),
+        ("One. Two.", None),
+        ("It is 3.5 m", None),
+        ("Why?! Because. ", 14),
+        ("", None),
+        ("By Mr. J. R. R. Tolkien. And more. ", 34),
+        ("Dr. Martin Luther King Jr. spoke. ", None),
+        ("The steps are: 1. Open it. 2. Close it. ", 39),
+        ("Well... let me see... it is nine. ", None),
+        ("Well... It is nine. ", 19),
+        ("No. It is 10. Right. ", 13),
+        ("So do I. You too. ", 17),
+    ],
 )
 def test_a_sentence_ends_where_space_follows_its_mark(text, end):
     assert sentences_end(text, 2) == end
@@ -39,6 +52,23 @@ def test_a_reply_that_was_given_before_is_not_read_a_second_time_but_its_questio
     for number in range(3):
         answer(thinker, f"q{number}")
     assert language.prompts[2] == "<user>q0\n<assistant>Aye.\n<user>q1\n<user>q2\n<assistant>"
+
+
+def test_what_is_said_unasked_follows_a_hello_since_models_expect_the_user_to_begin():
+    language = FakeLanguage("Aye.")
+    thinker = Thinker(language, "")
+    thinker.remember("", "Hi, I am here.")
+    answer(thinker, "one")
+    assert language.prompts[0] == "<user>Hello.\n<assistant>Hi, I am here.\n<user>one\n<assistant>"
+
+
+def test_what_is_too_long_to_be_kept_is_forgotten_and_the_next_answer_still_comes():
+    language = FakeLanguage("Aye.")
+    thinker = Thinker(language, "")
+    thinker.remember("hi", "hello")
+    thinker.remember("", "w " * 1500)
+    assert len(thinker._prefix()) < think.HISTORY_TOKENS
+    assert answer(thinker, "next") == "Aye."
 
 
 def test_what_is_prepared_is_not_read_again_for_the_answer():

@@ -98,6 +98,22 @@ def test_a_frame_38_db_under_the_loudest_starts_a_reply_and_one_below_does_not()
         assert record.times_ns["reply_start"] == starts * MS
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_to_say_that_something_failed_is_no_answer(labelled):
+    records = Records(Board())
+    if labelled:
+        records.expect([label(1000, 1980)])
+    record = records.add(turn(error="the server is gone"))
+    assert record.outcome == "missed" and record.response_ms is None
+    assert records.counts()["answered"] == 0 and records.counts()["missed"] == 1
+
+
+def test_a_turn_that_heard_no_label_is_unlabelled_whether_it_was_answered_or_not():
+    records = Records(Board())
+    records.expect([label(5000, 6000)])
+    assert [records.add(turn(reply=reply)).outcome for reply in (2400, None)] == ["unlabelled", "unlabelled"]
+
+
 def test_a_reply_that_begins_before_the_labels_end_is_a_cut_in():
     records = Records(Board())
     records.expect([label(1000, 2600)])

@@ -123,6 +123,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", metavar="NAME", help="the proofs whose name (file/task) holds this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="proofs at a time (default: one a core)")
     options = parser.parse_args(arguments)
+    if not SBY[0].exists():
+        print("The proof tools are not installed; install them with: make setup-synth", file=sys.stderr)
+        return 2
 
     proofs = find_proofs(options.only)
     if not proofs:

@@ -82,6 +82,9 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code. What the user can mend is one sentence on stderr, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character does not end the run
     try:
         args = parser().parse_args(arguments)
         _check_text(args)
@@ -147,14 +150,14 @@ def talk(args: argparse.Namespace) -> int:
             clips = [sources.spoken(text, engines[2]) for text in args.ask]
         else:
             clips = [recording or sources.default_recording()]
-        board = open_sim(progress)
+        board = open_sim(progress, room=sources.quiet_room())
     settings = {
         "source": args.source or ("ask" if args.ask else "default"),
         "endpoint": str(endpoint),
         "speculation": args.speculate,
         "system": system,
     }
-    code = 0
+    code, written = 0, None
     view = View(console)
     talk = Talk(
         board,
@@ -182,12 +185,16 @@ def talk(args: argparse.Namespace) -> int:
             figures = summary(
                 talk.records, board, board_name=args.board, engine=args.engine, settings=settings, models=models
             )
-            console.print(f"Report: {report.close(figures)}", highlight=False, soft_wrap=True)
+            written = report.close(figures)
         if sink is not None:
             _write_sink(sink, board)
+    if written is not None:
+        console.print(f"Report: {written}", highlight=False, soft_wrap=True)
     show(talk.records, console)
     if code == 0 and not any(record.outcome == "answered" for record in talk.records.turns):
-        console.print("Nothing was answered: no words were recognised in what the board heard.")
+        errors = [record.error for record in talk.records.turns if record.error]
+        why = errors[-1] if errors else "no words were recognised in what the board heard"
+        console.print(f"Nothing was answered: {why.rstrip('.')}.", highlight=False, markup=False)
         code = 1
     return code
 
@@ -215,6 +222,8 @@ def _check_choices(args: argparse.Namespace) -> None:
         raise VoxpathError("The simulated board has no loudspeaker; give --sink a file name, or none.")
     if args.sink != "none" and Path(args.sink).is_dir():
         raise VoxpathError(f"--sink {args.sink} is a folder; give the name of a WAV file.")
+    if args.sink != "none" and Path(args.sink).exists() and not Path(args.sink).is_file():
+        raise VoxpathError(f"--sink {args.sink} is a pipe or a device; give the name of a WAV file.")
     if args.sink != "none" and not Path(args.sink).resolve().parent.is_dir():
         raise VoxpathError(f"There is no folder {Path(args.sink).resolve().parent} for --sink.")
     if any(not any(char.isalnum() for char in text) for text in args.ask or ()):
@@ -306,7 +315,7 @@ def load_engines(args: argparse.Namespace, progress: Progress) -> tuple[tuple, d
     engine = engine_module(args.engine)
     server = _server(args.llm)
     asr = models.asr(_path(args.asr, "whisper"), progress, args.engine)
-    piper = Path(args.tts.removeprefix("piper:")) if (args.tts or "").startswith("piper:") else None
+    piper = Path(_path(args.tts, "piper")) if (args.tts or "").startswith("piper:") else None
     tts = piper or models.tts(args.tts, progress, args.engine)
     llm = None if server else models.llm(_path(args.llm, "gguf"), progress, args.engine)
     progress.say("Loading the models")
@@ -335,6 +344,8 @@ def _piper(path: Path):
 
 def _path(choice: str | None, kind: str) -> str | None:
     """The path of `KIND:PATH` or of `PATH`."""
+    if choice == f"{kind}:":
+        raise VoxpathError(f"{choice} names no file or folder.")
     return choice.removeprefix(f"{kind}:") if choice else None
 
 
@@ -352,7 +363,9 @@ def _server(choice: str | None):
 def _load(make, folder: Path):
     try:
         return make(folder)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except VoxpathError:
+        raise
+    except Exception as error:  # of a description that does not fit its network; the runtime's have no common base
         raise ModelError(
             f"The model in {folder} does not load ({error}); delete that folder to have it made again."
         ) from (error)
@@ -362,6 +375,7 @@ def _write_sink(path: Path, board) -> None:
     from voxpath.timing.report import write_wav
 
     pcm, _ = board.dac_pcm()
+    path = path.resolve()  # the file that a link names is written, not the link
     part = path.with_name(path.name + ".part")
     try:
         write_wav(part, pcm, sources.BOARD_RATE)

@@ -60,8 +60,15 @@ def look() -> list[Finding]:
     folder = fetch.cache()
     files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in files) / 2**20
-    note = f"{folder}, {len(files)} files, {size:.0f} MiB" if files else f"{folder} is empty; the first run fills it"
-    findings.append(Finding("models", bool(files), note, needed=False))
+    note = (
+        f"{folder}, {len(files)} files, {size:.0f} MiB"
+        if files
+        else f"{folder} is empty; the first run fills it from the network (190 MB)"
+    )
+    if folder.exists() and not folder.is_dir():
+        findings.append(Finding("models", False, f"{folder} is not a folder: name another with VOXPATH_CACHE"))
+    else:
+        findings.append(Finding("models", bool(files), note, needed=False))
     return findings
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from voxpath.errors import SourceError
+from voxpath.speech.pronounce import say
 
 MOST_TEXT = 1 << 20  # bytes of a label file or a system prompt
 BOARD_RATE = 48_000
@@ -114,6 +115,11 @@ def room_tone(count: int, seed: int = 0) -> np.ndarray:
     return np.convolve(white, taps)[:count]
 
 
+def quiet_room(seconds: float = 20.0) -> np.ndarray:
+    """Room tone alone, int16 at 48 kHz: what a microphone hears while nobody speaks."""
+    return np.rint(32768.0 * room_tone(int(seconds * BOARD_RATE), seed=1)).astype(np.int16)
+
+
 def with_room(clip: Clip, seed: int = 0) -> Clip:
     """The clip with quiet before and after it and room tone under all of it; labels move with the sound."""
     lead, tail = int(LEAD_IN_S * BOARD_RATE), int(TAIL_S * BOARD_RATE)
@@ -158,6 +164,8 @@ def read_labels(path: str | Path, seconds: float | None = None) -> tuple[Label, 
         raise SourceError(f"There is no label file {path}.") from error
     except OSError as error:
         raise SourceError(f"The label file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"The label file {path} is not text in UTF-8.") from error
     except (ValueError, RecursionError) as error:
         raise SourceError(f"The label file {path} is not JSON: {error}.") from error
     if not isinstance(rows, list) or not rows:
@@ -238,7 +246,7 @@ def spoken(text: str, voice) -> Clip:
     """`text` said by a voice engine, as a clip with its label."""
     if not text.strip():
         raise SourceError("There is nothing to ask: the text of --ask is empty.")
-    chunks = list(voice.speak(text))
+    chunks = list(voice.speak(say(text)))
     if not chunks:
         raise SourceError(f"The voice made no sound of {text!r}.")
     pcm = np.concatenate(chunks)

@@ -116,7 +116,7 @@ class View(Watcher):
 
     def say(self, text: str, style: str | None = None) -> None:
         """Print a line, above the live part where there is one; returns at once."""
-        self._lines.put((text, style))
+        self._lines.put(("".join(char for char in text if char.isprintable() or char == "\n"), style))
 
     # ---- drawing -----------------------------------------------------------------------------------------------------
 

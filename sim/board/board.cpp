@@ -113,6 +113,12 @@ class Board {
     top_->free_run = speed != Speed::idle_skip;  // the reference stops no module's clock
   }
 
+  // What the microphone hears, over and over, while no source plays; nothing is silence.
+  void room(const int16_t* samples, size_t count) {
+    Access access(*this);
+    room_.assign(samples, samples + count);
+  }
+
   // The microphone also hears the loudspeaker: the DAC sample `delay` > 0 ticks ago times `gain`; 0 is silence.
   void echo(double gain, uint64_t delay) {
     Access access(*this);
@@ -286,7 +292,8 @@ class Board {
 
   // What the microphone hears in this tick.
   int16_t hear() {
-    int16_t source = source_at_ < source_.size() ? source_[source_at_++] : 0;
+    int16_t source = room_.empty() ? 0 : room_[ticks_ % room_.size()];
+    if (source_at_ < source_.size()) source = source_[source_at_++];
     if (echo_gain_ == 0 || !dac_.holds(ticks_ - echo_delay_)) return source;  // a tick before 0 wraps, and is not held
     long sum = source + std::lrint(echo_gain_ * dac_.at(ticks_ - echo_delay_));
     return static_cast<int16_t>(std::clamp<long>(sum, INT16_MIN, INT16_MAX));
@@ -397,6 +404,7 @@ class Board {
 
   std::vector<int16_t> source_;
   size_t source_at_ = 0;
+  std::vector<int16_t> room_;
   double echo_gain_ = 0;
   uint64_t echo_delay_ = 1;  // ticks
   History<int16_t> dac_;
@@ -428,6 +436,7 @@ void vb_destroy(Board* board) { delete board; }
 uint8_t* vb_memory(Board* board) { return board->memory(); }
 uint32_t vb_memory_bytes() { return kMemoryBytes; }
 void vb_configure(Board* board, uint32_t speed) { board->configure(static_cast<Speed>(speed)); }
+void vb_room(Board* board, const int16_t* samples, size_t count) { board->room(samples, count); }
 void vb_echo(Board* board, double gain, uint64_t delay) { board->echo(gain, delay); }
 void vb_misbehave(Board* board, uint32_t on_write, uint32_t on_read) {
   board->misbehave(static_cast<Answer>(on_write), static_cast<Answer>(on_read));

@@ -5,6 +5,7 @@
 Virtual time, as fast as the board runs. Exit code 1 when the RTL costs more than one word.
 """
 
+import argparse
 import sys
 
 import jiwer
@@ -45,6 +46,7 @@ def cuts(clip: Clip) -> list[tuple[int, int]]:
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     console = Console()
     with cli.Progress(console) as progress:
         recogniser = cli.load_engines(cli.parser().parse_args([]), progress)[0][0]

@@ -1,8 +1,8 @@
 """The Verilated board: the RTL itself, cycle by cycle, inside this process.
 
 It runs in a thread of its own against the wall clock, so that what is measured on it holds for hardware. Its microphone
-hears what `play_source` is given, and silence otherwise; its loudspeaker is `dac_pcm`, which the microphone hears too
-if there is an echo.
+hears what `play_source` is given, and its room or silence otherwise; its loudspeaker is `dac_pcm`, which the microphone
+hears too if there is an echo.
 """
 
 import atexit
@@ -55,6 +55,9 @@ class SimBoard:
 
     `echo_db` is the level of the loudspeaker in the microphone, -100 to 20 dB, after `echo_delay_ms` in the air, from a
     tick (1/48 ms) to a second: that sample of the DAC is added to that of the source, and the sum saturates.
+
+    `room` is what the microphone hears while no source plays, int16 at 48 kHz, over and over. Without it that is
+    digital silence, which no microphone hears: the background of a source that then begins is taken for a voice.
     """
 
     name = "sim"
@@ -68,6 +71,7 @@ class SimBoard:
         capture_slots: int = 256,
         echo_db: float | None = None,
         echo_delay_ms: float = 5.0,
+        room: np.ndarray | None = None,
         progress: Callable[[str], None] | None = None,
     ):
         if not 0 <= pace < math.inf or not 0 < throttle <= 1:
@@ -81,6 +85,7 @@ class SimBoard:
         self._throttle = throttle
         self._capture_slots = capture_slots
         self._echo = None if echo_db is None else (10 ** (echo_db / 20), round(echo_delay_ms * TICK_RATE / 1000))
+        self._room = room
         self._progress = progress
         self._model: Model | None = None
         self._service: Service | None = None
@@ -95,6 +100,8 @@ class SimBoard:
         model = Model(sim_build.library(self._progress, self._capture_slots), self._speed)
         if self._echo:
             model.echo(*self._echo)
+        if self._room is not None:
+            model.room(self._room)
         memory = memoryview(model.memory)
         self.registers = Registers(model.read, model.write)
         service = Service(
@@ -165,7 +172,7 @@ class SimBoard:
 
     def play_source(self, pcm: np.ndarray) -> int:
         """Let the microphone hear int16 samples at 48 kHz, behind those it was given before. Returns the board time
-        (ns) of the first one; silence follows the last one."""
+        (ns) of the first one; the room, or silence, follows the last one."""
         return ns_of(self._run().play(pcm))
 
     @property

@@ -37,6 +37,7 @@ _SIGNATURES = {
     "vb_memory": (ctypes.c_void_p, [ctypes.c_void_p]),
     "vb_memory_bytes": (ctypes.c_uint32, []),
     "vb_configure": (None, [ctypes.c_void_p, ctypes.c_uint32]),
+    "vb_room": (None, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
     "vb_echo": (None, [ctypes.c_void_p, ctypes.c_double, ctypes.c_uint64]),
     "vb_misbehave": (None, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]),
     "vb_write": (None, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]),
@@ -109,10 +110,13 @@ class Model:
 
     def play(self, pcm: np.ndarray) -> int:
         """Queue int16 samples for the ADC; the tick at which the first one is heard."""
-        pcm = np.ascontiguousarray(pcm)
-        if pcm.dtype != np.int16 or pcm.ndim != 1:
-            raise ValueError(f"the ADC takes int16 in one dimension, not {pcm.dtype} in {pcm.ndim}")
+        pcm = _samples(pcm)
         return self._library.vb_play(self._board, pcm.ctypes.data, len(pcm))
+
+    def room(self, pcm: np.ndarray):
+        """What the ADC hears, over and over, while nothing is queued; silence if there are no samples."""
+        pcm = _samples(pcm)
+        self._library.vb_room(self._board, pcm.ctypes.data, len(pcm))
 
     def run(self, ticks: int):
         """Run in this thread; not together with `start`."""
@@ -157,3 +161,10 @@ class Model:
         """CLOCK_MONOTONIC ns at which a tick was, or is going to be, run; None before `start`."""
         ns = self._library.vb_wall_ns(self._board, tick)
         return None if ns < 0 else ns
+
+
+def _samples(pcm: np.ndarray) -> np.ndarray:
+    pcm = np.ascontiguousarray(pcm)
+    if pcm.dtype != np.int16 or pcm.ndim != 1:
+        raise ValueError(f"the ADC takes int16 in one dimension, not {pcm.dtype} in {pcm.ndim}")
+    return pcm

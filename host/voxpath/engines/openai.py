@@ -231,7 +231,7 @@ class Server:
     def _see_end(wire: _Wire, response: http.client.HTTPResponse) -> None:
         """Read what still belongs to a response, so that its connection can be kept."""
         wire.deadline = time.monotonic() + DRAIN_S
-        with contextlib.suppress(OSError, http.client.HTTPException):
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
             response.read(LONGEST_LINE)
             wire.ended = response.isclosed() and not response.will_close
 
@@ -240,7 +240,7 @@ class Server:
         """Whatever fails in the body is one sentence, or Cancelled if that is why."""
         try:
             yield
-        except (OSError, http.client.HTTPException, UnicodeError, ModelError) as error:
+        except (OSError, http.client.HTTPException, ValueError, ModelError) as error:
             if cancel is not None:
                 cancel.check()
             if isinstance(error, ModelError):
@@ -411,6 +411,7 @@ def _told(answer: object) -> str:
 
 def _printable(text: str) -> str:
     """Text from outside as it may be shown: short, of one line, without the key."""
+    text = urllib.parse.unquote("".join(char for char in text if char.isprintable() or char.isspace()))
     if key := os.environ.get(KEY, "").strip():
-        text = text.replace(key, "...")
+        text = re.sub(re.escape(key), "...", text, flags=re.IGNORECASE)
     return "".join(char if char.isprintable() else " " for char in text)[:LONGEST_TOLD].strip()

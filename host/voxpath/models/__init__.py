@@ -69,7 +69,8 @@ def llm(source: str | Path | None = None, progress: Progress | None = None, engi
         else:
             llama.export(original, folder)
 
-    key = _SMOLLM2.sha256 if source is None else _identity(Path(source), "a GGUF file")
+    wanted = "a GGUF file, or a server as openai:URL"
+    key = _SMOLLM2.sha256 if source is None else _identity(Path(source), wanted)
     return entry(f"llama-{key[:12]}-{_form(engine)}{_EXPORTERS['llama']}", build, progress)
 
 
@@ -97,6 +98,8 @@ def tts(source: str | Path | None = None, progress: Progress | None = None, engi
         vocabulary = json.loads((assets / "vocab.json").read_text(encoding="utf-8"))
         hibari.export(network, vocabulary, folder, for_gpu=engine == "cuda")
 
+    if network.exists() and not network.is_file():
+        raise ModelError(f"{network} is not a file: name an ONNX file of a hibari voice.")
     try:
         key = hashlib.sha256(network.read_bytes()).hexdigest()
     except FileNotFoundError:
@@ -144,4 +147,6 @@ def _identity(path: Path, wanted: str) -> str:
         found = path.stat()
     except OSError:
         raise ModelError(f"{path} does not exist: name {wanted}.") from None
+    if not path.is_file():  # reading a pipe or a device would never end
+        raise ModelError(f"{path} is not a file: name {wanted}.")
     return hashlib.sha256(f"{path.resolve()} {found.st_size} {found.st_mtime_ns}".encode()).hexdigest()

@@ -89,6 +89,8 @@ def entry(name: str, build: Callable[[Path], None], progress: Progress | None = 
                 build(made)
                 made.rename(folder)
     except OSError as error:
+        if cache().exists() and not cache().is_dir():
+            raise ModelError(f"The model cache {cache()} is not a folder: name another with VOXPATH_CACHE.") from error
         raise ModelError(
             f"The model cache {cache()} cannot be written ({error.strerror or error}): free some space, "
             "or name another folder with VOXPATH_CACHE."

@@ -57,7 +57,7 @@ def export(network: Path, vocabulary: dict[str, int], folder: Path, *, for_gpu: 
     ]
     running = [node for node in model.graph.node if node.op_type == "CumSum"]
     if len(lookups) != 2 or len(running) != 1 or maker[running[0].input[0]].op_type != "Cast":
-        raise ModelError(f"{network} is not built as hibari 0.2 is: install hibari-tts 0.2.1.")
+        raise ModelError(f"{network} is no voice: it is not built as hibari 0.2 is (package hibari-tts 0.2.1).")
     durations = maker[running[0].input[0]].input[0]
     features, repeated = [node.input[0] for node in lookups], [node.output[0] for node in lookups]
     extractor = Extractor(onnx.shape_inference.infer_shapes(model))

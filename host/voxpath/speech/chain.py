@@ -14,10 +14,11 @@ and of a reply that may be for nothing only the first phrase is made.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -99,7 +100,7 @@ class Chain:
         self._gate = EchoGate()
         self._barge_in = BargeIn()
         self._played: deque = deque()  # calls of the gate that other threads have to make, in order
-        self._deaf = self._finish = False
+        self._deaf = self._finish = self._held = False
         self._running = False
         self._stopping = Cancel()
         self._last_frame = time.monotonic()
@@ -166,16 +167,17 @@ class Chain:
     def mute(self, finish: bool = False) -> None:
         """Hear nobody from now on. What was being said is forgotten, or, with `finish`, is a whole turn at once."""
         with self._hearing:
-            self._deaf = True
+            self._deaf, self._held = True, False
             self._finish = finish and self.listener.utterance is not None
             if not self._finish and self.listener.utterance is not None:
                 self.listener.forget()
                 self._forget()
 
-    def unmute(self) -> None:
-        """Hear again."""
+    def unmute(self, hold: bool = False) -> None:
+        """Hear again; with `hold` no silence ends what is said before `mute`."""
         with self._hearing:
             self._deaf = self._finish = False
+            self._held = hold
 
     def interrupt(self) -> None:
         """End the reply that is being heard or made, if any, as if it had been spoken over."""
@@ -198,7 +200,7 @@ class Chain:
         late = not turn.begun and now - turn.committed > STUCK_S
         if late or now - turn.moved > STUCK_S:
             step = turn.step
-            self._fail(turn, f"no answer from {ENGINE[step]} within {STUCK_S:.0f} s")
+            self._fail(turn, f"no answer from {ENGINE[step]} within {STUCK_S:.0f} s", aloud=step != "speak")
             self._stages[step].replace()
             if step == "think":
                 self._thinker.renew()
@@ -229,7 +231,7 @@ class Chain:
         while self._played:
             tell, *values = self._played.popleft()
             tell(*values)
-        self.listener.needed_ms = 0.0 if self._finish else self._endpoint.silence_ms(self._evidence())
+        self.listener.needed_ms = self._needed_ms()
         user = self._gate.user(frame) and not self._deaf
         signal = self.listener.hear(frame, user)
         utterance = self.listener.utterance
@@ -250,6 +252,12 @@ class Chain:
         elif utterance is not None and not self._answering():
             self._follow_words(utterance)
         self._hear_over_reply(frame, user)
+
+    def _needed_ms(self) -> float:
+        """Silence that ends what is being said."""
+        if self._finish:
+            return 0.0
+        return math.inf if self._held else self._endpoint.silence_ms(self._evidence())
 
     def _hear_over_reply(self, frame, user: bool) -> None:
         """Somebody may speak while a turn is open: lower or end its reply, or, if none is heard yet, take it back."""
@@ -441,7 +449,7 @@ class Chain:
         while (phrase := draft.next(draft.phrases)) is not None:
             draft.at("speak")
             first = True
-            for chunk in self._voice.speak(say(phrase), cancel=draft.cancel):
+            for chunk in self._spoken(draft, phrase):
                 self._stamp(draft, "tts_first_audio")
                 if len(sound := joiner(chunk)):
                     self._stamp(draft, "reply_ready")
@@ -450,6 +458,15 @@ class Chain:
             draft.sounds(joiner.end(phrase), phrase, first=first, last=True)
             draft.at("think")
         draft.sound.put(None)
+
+    def _spoken(self, draft: Draft, phrase: str) -> Iterator[np.ndarray]:
+        try:
+            yield from self._voice.speak(say(phrase), cancel=draft.cancel)
+        except Cancelled:
+            raise
+        except Exception:
+            draft.mute = True
+            raise
 
     def _draft_failed(self, draft, error: Exception) -> None:
         """Whoever waits for the draft finds the error at the end of its queues; nobody may."""
@@ -480,6 +497,11 @@ class Chain:
                 if turn.cancel.is_set or draft is turn.draft:
                     break
             except Exception as error:
+                if turn.begun and not isinstance(error, BoardError):
+                    self._announce(turn, _reason(error))
+                    with contextlib.suppress(Cancelled, BoardError):
+                        self._finish_reply(turn)  # what has been made of it is heard
+                    break
                 self._turn_failed(turn, error)
         self._silence(turn)
         self._close(turn)
@@ -491,6 +513,10 @@ class Chain:
                 turn.first_phrase_samples = turn.first_phrase_samples or turn.samples
         if turn.board_reply is None:
             raise VoxpathError("the reply had no sound")
+        self._finish_reply(turn)
+
+    def _finish_reply(self, turn: Turn) -> None:
+        """Nothing more will be written: wait until all of it was heard."""
         turn.board_reply.finish()
         turn.playing = True
         self._play_out(turn)
@@ -498,6 +524,8 @@ class Chain:
     def _write(self, turn: Turn, pcm: np.ndarray) -> None:
         """Hand sound to the board in pieces, never more than AHEAD_S before it is heard."""
         rate = self._voice.rate
+        if not len(pcm):
+            return
         if turn.board_reply is None:
             if not turn.begin():
                 raise Cancelled
@@ -562,27 +590,33 @@ class Chain:
         if isinstance(error, Cancelled):
             self._close(turn)
         else:
-            self._fail(turn, str(error).strip() or type(error).__name__)
+            mute = turn.draft is not None and turn.draft.mute
+            self._fail(turn, _reason(error), aloud=not mute)
 
-    def _fail(self, turn: Turn, why: str) -> None:
-        """Tell the user that the turn has failed: in a sentence, and aloud unless a reply or the voice has begun. The
-        chain goes on listening."""
+    def _fail(self, turn: Turn, why: str, aloud: bool = True) -> None:
+        """Tell the user that the turn has failed: in a sentence, and `aloud` unless a reply is being heard. The chain
+        goes on listening."""
         if turn.cancel.is_set or turn.closed:
             return
-        again, turn.error = turn.error is not None, turn.error or why
-        what = "What was to be said" if turn.utterance is None else f"Turn {turn.number}"
-        self._watcher.failed(turn, f"{what} ended: {why.rstrip('.')}.")
-        if again or turn.begun or turn.step in ("speak", "play"):
+        again = turn.error is not None
+        self._announce(turn, why)
+        if again or turn.begun or not aloud:
             turn.call_off()
             self._close(turn)
             return
         waiting = turn.draft
+        turn.committed = turn.progress = time.monotonic()  # the apology has its own time
         apology = self._unasked(APOLOGY)
         if waiting is None:
             self._play(turn, apology)
         else:
             turn.draft = apology
             waiting.cancel.set()
+
+    def _announce(self, turn: Turn, why: str) -> None:
+        turn.error = turn.error or why
+        what = "What was to be said" if turn.utterance is None else f"Turn {turn.number}"
+        self._watcher.failed(turn, f"{what} ended: {why.rstrip('.')}.")
 
     def _unasked(self, text: str) -> Draft:
         """A draft of words that need no thought."""
@@ -635,3 +669,9 @@ class Chain:
                 self._watcher.sounding(turn, event.ns)
             elif event.kind == "underrun" and turn is not None:
                 turn.underruns.append((event.ns, event.position))
+
+
+def _reason(error: Exception) -> str:
+    """What an error says, in one line that a terminal can be given."""
+    text = " ".join("".join(char if char.isprintable() else " " for char in str(error)).split())
+    return text or type(error).__name__

@@ -27,7 +27,7 @@ def features(text: str, over: float | None) -> tuple[float, ...]:
     bare = "".join(char for char in last.lower() if char.isalpha() or char == "'")
     open_word = bare in OPEN_WORDS and not (last.endswith("?") and bare in QUESTION_ENDS)
     logit = 0.0
-    if over is not None:
+    if over is not None and math.isfinite(over):
         sure = min(max(over, 0.02), 0.98)
         logit = math.log(sure / (1 - sure))
     return (

@@ -41,6 +41,7 @@ class Draft:
     spans: list[tuple[str, int]] = field(default_factory=list)  # phrases, and the sample where the sound of each ends
     times: dict[str, int] = field(default_factory=dict)
     error: Exception | None = None
+    mute: bool = False  # it was the voice that failed
     cpu_s: float = 0.0
 
     def at(self, step: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
 from voxpath.engines.cancel import Cancel
+from voxpath.speech.phrases import MARKS, STOPS
 
 DEFAULT_SYSTEM = "You are a friendly voice assistant. Answer in plain English, in one short sentence."
 REPLY_TOKENS = 60
@@ -13,6 +14,10 @@ REPLY_SENTENCES = 2
 # A longer conversation is cut to its newest half at once: what follows a cut must be read again by the model.
 HISTORY_TURNS = 12
 HISTORY_TOKENS = 1200  # with the system prompt; a longer context answers later
+
+
+TITLES = frozenset(["Mr", "Mrs", "Ms", "Dr", "St", "Prof", "Jr", "Sr", "vs"])
+UNASKED = "Hello."  # stands for the user where something was said unasked: models expect them to speak first
 
 
 class Memory:
@@ -24,8 +29,10 @@ class Memory:
 
     def remember(self, text: str, reply: str, too_long: Callable[[], bool]) -> None:
         """Keep an exchange; the older half goes when there are too many."""
+        if not text and not reply:
+            return
         self.exchanges.append((text, reply))
-        if len(self.exchanges) > HISTORY_TURNS or too_long():
+        while self.exchanges and (len(self.exchanges) > HISTORY_TURNS or too_long()):
             del self.exchanges[: (len(self.exchanges) + 1) // 2]
 
 
@@ -96,7 +103,7 @@ class Thinker:
         chat = self._language.tokenizer
         tokens = [*chat.start(), *(chat.turn("system", self._system) if self._system else [])]
         for said, reply in self._memory.exchanges:
-            for role, content in (("user", said), ("assistant", reply)):
+            for role, content in (("user", said or UNASKED), ("assistant", reply)):
                 tokens += chat.turn(role, content) if content else []
         return [*tokens, *chat.open_turn("user")]
 
@@ -130,7 +137,7 @@ class ServerThinker:
         """As Thinker.answer. May raise Cancelled and ModelError."""
         messages = [{"role": "system", "content": self._system}] if self._system else []
         for said, reply in [*self._memory.exchanges, (text, "")]:
-            for role, content in (("user", said), ("assistant", reply)):
+            for role, content in (("user", said or UNASKED), ("assistant", reply)):
                 if content and messages and messages[-1]["role"] == role:  # not every server takes two in a row
                     messages[-1]["content"] += f"\n{content}"
                 elif content:
@@ -174,8 +181,21 @@ def sentences_end(text: str, count: int) -> int | None:
     """Index just past sentence number `count`, or None while it is not complete."""
     found = 0
     for index, char in enumerate(text):
-        if char in ".!?" and text[index + 1 : index + 2].isspace():
+        if char in STOPS and text[index + 1 : index + 2].isspace() and not _goes_on(text, index):
             found += 1
             if found == count:
                 return index + 1
     return None
+
+
+def _goes_on(text: str, index: int) -> bool:
+    """Whether the mark at `index` ends no sentence: of Mr., J. R. R., 1. in a list, or of ... before a small letter."""
+    if text[index] != ".":
+        return False
+    before, _, word = text[:index].rpartition(" ")
+    following = text[index + 1 :].lstrip()[:1]
+    if word.endswith("."):
+        return not following or following.islower()
+    if word in TITLES or (len(word) == 1 and word.isupper() and word != "I"):
+        return True
+    return word.isdigit() and len(word) < 3 and before.rstrip()[-1:] in ("", *MARKS)

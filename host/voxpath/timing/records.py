@@ -162,12 +162,12 @@ class Records:
         start, end, reply = times["speech_start"], times["speech_end"], times.get("reply_start")
         heard = [label for label in self.spoken if label.start_ns < end and label.end_ns > start]
         if not heard:
-            record.outcome = "missed" if reply is None else "unlabelled" if self.spoken else "answered"
+            record.outcome = "unlabelled" if self.spoken else "missed" if reply is None or record.error else "answered"
             return
         record.speech_end_from = "label"
         *earlier, last = heard
         times["speech_start"], times["speech_end"] = heard[0].start_ns, last.end_ns
-        if reply is None:
+        if reply is None or record.error:  # to say that something has failed is no answer
             return
         if reply < last.end_ns:
             record.outcome = "cut_in"

@@ -29,6 +29,8 @@ class Language:
         cache = next(tensor for tensor in self.session.get_inputs() if tensor.name == "past_k0")
         self.number = np.float16 if "float16" in cache.type else np.float32
         self.room = cache.shape[2]
+        if self.room <= max(PIECES):
+            raise ModelError(f"{model} looks back over {self.room} tokens; on a GPU it takes more than {max(PIECES)}.")
 
     def open(self) -> Context:
         """An empty context. Raises ModelError if the GPU has no room for it."""
@@ -101,9 +103,9 @@ class Context:
 
     def _settle(self) -> None:
         """The stream's thread looks at `tokens` no more."""
-        if self._ahead is not None:
-            self._ahead.result()
-            self._ahead = None
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.exception() is not None:
+            self._chosen = self._computed = 0  # whoever wants the token will meet what is wrong, if it still is
 
     @property
     def _longest(self) -> int:
