@@ -183,3 +183,17 @@ def test_a_spoken_question_is_labelled_where_its_sound_is():
 def test_an_empty_question_is_refused():
     with pytest.raises(SourceError, match="nothing to ask"):
         sources.spoken("  ", voice=None)
+
+
+@pytest.mark.parametrize(
+    ("rate", "sound", "sentence"),
+    [
+        (1, np.full((100, 1), 0.5), "has 1 samples a second; 2000 to 768000 can be read"),
+        (16000, np.full((100, 2), 3e38), "goes 770 dB over full scale"),
+        (16000, np.array([[0.5, -0.5]] * 100), "channels of .* cancel each other"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused_in_a_sentence(tmp_path, rate, sound, sentence):
+    soundfile.write(tmp_path / "odd.wav", sound.astype(np.float32), rate, subtype="FLOAT")
+    with pytest.raises(SourceError, match=sentence):
+        sources.read_sound(tmp_path / "odd.wav")

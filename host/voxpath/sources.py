@@ -23,6 +23,8 @@ LEAD_IN_S = 0.5
 TAIL_S = 0.5
 ROOM_TONE_DBFS = -60.0
 # A recording whose loudest sample stays under this has nothing to hear in it (-72 dBFS: 8 steps of PCM16).
+RATES = (2_000, 768_000)  # Hz; what else a file claims is a mistake
+LOUDEST = 1e4  # of a float file, times full scale
 SILENT_PEAK = 8 / 32768
 
 
@@ -78,9 +80,15 @@ def read_sound(path: str | Path) -> tuple[np.ndarray, int]:
         raise SourceError(f"{path} holds no samples.")
     if not np.isfinite(samples).all():
         raise SourceError(f"{path} holds samples that are not numbers (NaN or infinite).")
+    if not RATES[0] <= rate <= RATES[1]:
+        raise SourceError(f"{path} has {rate} samples a second; {RATES[0]} to {RATES[1]} can be read.")
+    if np.abs(samples).max() > LOUDEST:
+        raise SourceError(f"{path} goes {20 * np.log10(np.abs(samples).max()):.0f} dB over full scale.")
+    if np.abs(samples).max() < SILENT_PEAK:
+        raise SourceError(f"{path} is silent: no sample is louder than -72 dBFS.")
     mono = samples.mean(axis=1)
     if np.abs(mono).max() < SILENT_PEAK:
-        raise SourceError(f"{path} is silent: no sample is louder than -72 dBFS.")
+        raise SourceError(f"The channels of {path} cancel each other: no sample of their mean is louder than -72 dBFS.")
     return mono, rate
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from doubles import FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
+from doubles import DetectorGate, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath.speech.chain import Chain, Watcher
 from voxpath.speech.endpoint import parse_endpoint
 
@@ -56,6 +56,8 @@ def main() -> int:
         watcher=failed,
         on_turn=lambda turn: _count(closed, turn),
     )
+    chain._gate = DetectorGate()  # this microphone hears no loudspeaker
+    chain._gate.told = deque(maxlen=1)
     threads = threading.active_count()
     held = []
     stuck = None

@@ -145,7 +145,9 @@ class ServerThinker:
         yield from brief(accumulate(self._server.chat(messages, REPLY_TOKENS, cancel)))
 
     def remember(self, text: str, reply: str) -> None:
-        """As Thinker.remember."""
+        """As Thinker.remember, but what is said unasked is kept once."""
+        if not text and any(reply == given for _, given in self._memory.exchanges):
+            return
         self._memory.remember(text, reply, lambda: False)
 
     def renew(self) -> None:

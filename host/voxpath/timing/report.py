@@ -36,6 +36,8 @@ class Report:
 
     def _open(self) -> None:
         if self._lines is None:
+            for old in self.folder.glob("turn[0-9]*-*.wav"):  # of an earlier run
+                old.unlink()
             self._lines = (self.folder / "turns.jsonl").open("w", encoding="utf-8", errors=ESCAPED)
 
     def turn(self, record: Record, *, question: np.ndarray | None = None, reply: np.ndarray | None = None, rate=24_000):
