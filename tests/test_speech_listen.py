@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,28 @@ def test_an_adaptive_endpoint_waits_longer_after_words_that_go_on():
 @pytest.mark.parametrize("text", ["", "...", "yes", "the", "What for?"])
 def test_an_adaptive_endpoint_stays_between_its_bounds_whatever_was_said(text, over):
     assert 150 <= parse_endpoint("adaptive:150,800").silence_ms(Evidence(text, over)) <= 800
+
+
+def test_in_noise_the_endpoint_waits_for_what_the_detector_lost():
+    adaptive, words = parse_endpoint("adaptive:180,800"), "What is the capital of France?"
+    quiet, between, noisy = (adaptive.silence_ms(Evidence(words, 0.9, snr)) for snr in (40.0, 28.5, 15.0))
+    assert quiet == adaptive.silence_ms(Evidence(words, 0.9))
+    assert between - quiet == pytest.approx(75) and noisy - quiet == pytest.approx(150)
+    assert adaptive.silence_ms(Evidence("Tell me the name of the", 0.01, 10.0)) <= 800
+    assert parse_endpoint("fixed:200").silence_ms(Evidence(words, 0.9, 10.0)) == 200
+
+
+def test_an_utterance_knows_how_far_its_loudest_frame_is_over_the_noise():
+    listener = Listener(200)
+    listen(listener, [0] * 50)
+    for number, energy in enumerate((9000, 12000, 8000), 50):
+        listener.hear(replace(frame(number, flags=SPEECH), energy=energy, floor=5000))
+    listener.hear(replace(frame(53), energy=30000, floor=5000))  # no speech: a knock
+    # 1024 are a factor of 2 in power (docs/frame.md): 7000 are 20.58 dB.
+    assert listener.utterance.snr_db == pytest.approx(20.58, abs=0.01)
+
+
+def test_a_board_that_does_not_tell_its_levels_is_taken_to_be_in_a_quiet_room():
+    listener = Listener(200)
+    listen(listener, [0] * 50 + [SPEECH] * 10)
+    assert listener.utterance.snr_db is None

@@ -282,10 +282,11 @@ class Chain:
             self._gate.ducked(db, self._now())
 
     def _evidence(self) -> Evidence:
-        candidate, draft = self._candidate, self._draft
+        candidate, draft, utterance = self._candidate, self._draft, self.listener.utterance
+        snr_db = None if utterance is None else utterance.snr_db
         if candidate is None or candidate.text is None:
-            return Evidence()
-        return Evidence(candidate.said(), None if draft is None else draft.over)
+            return Evidence(snr_db=snr_db)
+        return Evidence(candidate.said(), None if draft is None else draft.over, snr_db)
 
     def _follow_words(self, utterance: Utterance) -> None:
         """Recognise all that was said before a pause; while somebody speaks, what there is, whenever the recogniser is

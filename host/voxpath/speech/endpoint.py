@@ -9,16 +9,21 @@ from voxpath.speech.complete import completeness
 
 SHORTEST_MS, LONGEST_MS = 50, 5000
 DEFAULT = "adaptive:180,800"
+# With noise 10 dB under a voice, whose loudest frame is then some 23 dB over the floor, the detector lets go of it
+# 100 ms before its end (median of 24 prompts, 155 ms at the quartile); in a quiet room, 40 dB over the floor, 3 ms.
+NOISE_MS, NOISY_DB, QUIET_DB = 150, 23, 34
 EXAMPLES = f"fixed:MS or adaptive:MIN,MAX, for example fixed:200 or {DEFAULT}"
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known in a pause: the words before it (None while they are being recognised), and the language model's
-    probability that they are all (None where it does not tell, or not yet)."""
+    """What is known in a pause: the words before it (None while they are being recognised), the language model's
+    probability that they are all (None where it does not tell, or not yet), and how far the loudest of the voice is
+    over the noise (None where the board does not tell)."""
 
     text: str | None = None
     over: float | None = None
+    snr_db: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,8 @@ class FixedSilence:
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """The turn is over after `shortest_ms` where the words sound complete, later where they do not, and after
-    `longest_ms` in any case."""
+    """The turn is over after `shortest_ms` where the words sound complete, later where they do not or where it is
+    noisy, and after `longest_ms` in any case."""
 
     shortest_ms: int
     longest_ms: int
@@ -52,7 +57,15 @@ class Adaptive:
         if evidence.text is None:
             return self.longest_ms
         open_end = 1.0 - completeness(evidence.text, evidence.over)
-        return self.shortest_ms + (self.longest_ms - self.shortest_ms) * open_end
+        silence = self.shortest_ms + (self.longest_ms - self.shortest_ms) * open_end
+        return min(silence + _lost_ms(evidence.snr_db), self.longest_ms)
+
+
+def _lost_ms(snr_db: float | None) -> float:
+    """How much of a voice's end the detector may have lost in noise."""
+    if snr_db is None:
+        return 0.0
+    return NOISE_MS * min(max((QUIET_DB - snr_db) / (QUIET_DB - NOISY_DB), 0.0), 1.0)
 
 
 def parse_endpoint(text: str) -> FixedSilence | Adaptive:

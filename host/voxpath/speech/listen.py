@@ -26,6 +26,7 @@ MIN_SPEECH_MS = 60  # less speech than this is a click or a knock
 LONGEST_S = 27.0  # the recogniser's window is 30 s; what is longer is recognised in pieces
 CUT_WITHIN_S = 3.0  # a piece ends at the quietest moment of its last seconds, so that few words are cut
 CUT_QUIET_HOPS = 25  # 100 ms
+ENERGY_DB = 1024 / (10 * np.log10(2))  # of a frame's energy and floor, a dB
 MOST_CONCEALED = 256  # a gap of more frames than the ring holds is a restart, not a loss
 
 
@@ -49,6 +50,8 @@ class Utterance:
     pieces: list[np.ndarray] = field(default_factory=list)
     samples: int = 0
     speech_ms: float = 0.0
+    loudest: int = 0  # frame of speech, and the noise floor below it: log2 as in the frame's header, 0 if not known
+    floor: int = 0
     concealed_frames: int = 0
     segments: list = field(default_factory=list)  # what became of the pieces cut off its front; the chain's to fill
 
@@ -59,6 +62,11 @@ class Utterance:
     def add(self, piece: np.ndarray) -> None:
         self.pieces.append(piece)
         self.samples += len(piece)
+
+    @property
+    def snr_db(self) -> float | None:
+        """How far the loudest frame of speech is over the noise floor; None if the board does not tell."""
+        return (self.loudest - self.floor) / ENERGY_DB if self.loudest else None
 
     @property
     def seconds(self) -> float:
@@ -144,6 +152,7 @@ class Listener:
         utterance.speech_start_ns = earlier.speech_start_ns
         utterance.speech_ms += earlier.speech_ms
         utterance.concealed_frames += earlier.concealed_frames
+        utterance.loudest = max(utterance.loudest, earlier.loudest)
         utterance.segments = earlier.segments + utterance.segments
 
     def _follow(self, frame, speech: bool) -> Signal | None:
@@ -154,6 +163,7 @@ class Listener:
         if speech and (not self.paused or len(self._blip) * HOP_NS >= RESUMED_MS * 1e6):
             utterance.speech_ms += len(self._blip) * HOP_NS / 1e6
             utterance.speech_end_ns = frame.end_ns
+            utterance.loudest, utterance.floor = max(utterance.loudest, frame.energy), frame.floor
             self._blip.clear()
             self.silence_ms = 0.0
             if self.paused:
