@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 
 from voxpath.engines.cancel import Cancelled
+from voxpath.engines.cuda.device import bound
 from voxpath.engines.ort import session
 from voxpath.link.frame import OFFSET, ONSET, PLAYBACK, SPEECH, Frame
 
@@ -306,12 +307,12 @@ class HostBuffer:
         self._array = array.reshape(-1)
         self.value = onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
-    def write(self, values, at=0):
+    def write(self, values):
         values = np.asarray(values, self._array.dtype).reshape(-1)
-        self._array[at : at + len(values)] = values
+        self._array[: len(values)] = values
 
-    def read(self, first=0, count=None):
-        return self._array[first : None if count is None else first + count].copy()
+    def read(self, count=None):
+        return self._array[:count].copy()
 
 
 class HostGpu:
@@ -338,14 +339,7 @@ class HostGpu:
         return HostBuffer(np.zeros(shape, dtype))
 
     def step(self, network, inputs, outputs):
-        binding = network.io_binding()
-        for name, value in inputs.items():
-            if isinstance(value, HostBuffer):
-                binding.bind_ortvalue_input(name, value.value)
-            else:
-                binding.bind_cpu_input(name, value)
-        for name, value in outputs.items():
-            binding.bind_ortvalue_output(name, value.value)
+        binding = bound(network, inputs, outputs)
 
         def launch():
             self.launched += 1

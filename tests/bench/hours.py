@@ -24,7 +24,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from doubles import DetectorGate, FakeBoard, FakeLanguage, FakeRecogniser, FakeVoice
 from voxpath.speech.chain import Chain, Watcher
-from voxpath.speech.endpoint import parse_endpoint
+from voxpath.speech.endpoint import DEFAULT, parse_endpoint
 
 SAMPLES = 12
 GROWTH = 1.05
@@ -46,13 +46,13 @@ def main() -> int:
     voice = FakeVoice(seconds=1.0)
     voice.said = deque(maxlen=1)
     recogniser = Moody(rng)
-    closed, failed = [0, 0, 0], Failures()
+    closed, failed = [0, 0], Failures()  # turns, and those spoken over
     chain = Chain(
         board,
         recogniser,
         language,
         voice,
-        endpoint=parse_endpoint("adaptive:180,800"),
+        endpoint=parse_endpoint(DEFAULT),
         watcher=failed,
         on_turn=lambda turn: _count(closed, turn),
     )

@@ -254,9 +254,7 @@ def _play(results: Results, room, engines, models, turns, args, folder, bars, ba
     rows = []
     for (name, clip), spoken in zip(turns, talk.records.spoken, strict=True):
         record = by_turn.get(spoken.turn)
-        # To say that something failed is no answer.
-        outcome = "missed" if record is not None and record.error and spoken.outcome == "answered" else spoken.outcome
-        rows.append(Row(name, clip, outcome, record, first_phrases.get(spoken.turn)))
+        rows.append(Row(name, clip, spoken.outcome, record, first_phrases.get(spoken.turn)))
     results.runs.append(rows)
     if report is not None:
         settings = {

@@ -10,8 +10,7 @@ import numpy as np
 
 from voxpath.errors import ModelError
 from voxpath.models.llama import Network, floats
-
-_MASKED = -1e4  # an attention score that leaves nothing, and a float16
+from voxpath.models.room import Room
 
 
 class PlainNetwork(Network):
@@ -30,25 +29,23 @@ class PlainNetwork(Network):
         return self.graph.op("Mul", x, self.graph.op("Sigmoid", x))
 
     def places(self) -> None:
-        g, number = self.graph, self.form.number
         if not self.room or self.shape.rotary != self.shape.head_size:
             raise ModelError("Only models whose heads are turned as a whole can be written in standard operators.")
-        start, offsets = g.input("start", "int64", [1]), g.input("offsets", "int64", ["n"])
-        self._positions = g.op("Add", start, offsets)
-        later = g.op("Greater", g.ints(*range(self.room)), g.op("Unsqueeze", self._positions, g.ints(-1)))
-        self._mask = g.op("Where", later, g.constant(_MASKED, number), g.constant(0, number))  # [n, room]
+        self._memory = Room(self.graph, self.room, self.form.number)
 
     def choose(self) -> None:
         self.graph.choose("logits", "start", "int64")
 
     def attention(self, x: str, layer: int, tables: tuple[str, str]) -> str:
         g, s, block = self.graph, self.shape, f"blk.{layer}"
-        turn = [g.reshape(g.op("Gather", table, self._positions), 1, -1, 1, s.head_size // 2) for table in tables]
+        turn = [
+            g.reshape(g.op("Gather", table, self._memory.positions), 1, -1, 1, s.head_size // 2) for table in tables
+        ]
         query, key, value = (self.linear(x, f"{block}.attn_{kind}.weight") for kind in "qkv")
         query = self._rotate(g.reshape(query, 0, -1, s.heads, s.head_size), turn)
         key = self._rotate(g.reshape(key, 0, -1, s.kv_heads, s.head_size), turn)
         kept = [
-            self._remember(f"{kind}{layer}", g.op("Transpose", part, perm=[0, 2, 1, 3]))
+            self._memory.remember(f"{kind}{layer}", g.op("Transpose", part, perm=[0, 2, 1, 3]), s.kv_heads, s.head_size)
             for kind, part in (("k", key), ("v", g.reshape(value, 0, -1, s.kv_heads, s.head_size)))
         ]
         keys, values = (g.op("Unsqueeze", part, g.ints(2)) for part in kept)  # [1, kv heads, 1, room, head size]
@@ -56,7 +53,7 @@ class PlainNetwork(Network):
         query = g.op("Transpose", query, perm=[0, 2, 3, 1, 4])  # [1, kv heads, group, n, head size]
         scores = g.op("MatMul", query, g.op("Transpose", keys, perm=[0, 1, 2, 4, 3]))
         scores = g.op("Mul", scores, g.constant(s.head_size**-0.5, self.form.number))
-        mixed = g.op("MatMul", g.op("Softmax", g.op("Add", scores, self._mask), axis=-1), values)
+        mixed = g.op("MatMul", g.op("Softmax", g.op("Add", scores, self._memory.mask), axis=-1), values)
         return g.reshape(g.op("Transpose", mixed, perm=[0, 3, 1, 2, 4]), 0, -1, s.heads * s.head_size)
 
     def _rotate(self, x: str, turn: list[str]) -> str:
@@ -71,11 +68,3 @@ class PlainNetwork(Network):
         )
         joined = g.op("Concat", *(g.op("Unsqueeze", part, g.ints(4)) for part in turned), axis=4)
         return g.reshape(joined, 0, 0, 0, 2 * size)
-
-    def _remember(self, name: str, new: str) -> str:
-        g, shape = self.graph, [1, self.shape.kv_heads, self.room, self.shape.head_size]
-        past = g.input(f"past_{name}", self.form.number, shape)
-        places = g.op("Expand", g.reshape(self._positions, 1, 1, -1, 1), g.op("Shape", new))
-        present = g.op("ScatterElements", past, places, new, out=f"present_{name}", axis=2)
-        g.output(present, self.form.number, shape)
-        return present

@@ -21,9 +21,8 @@ import numpy as np
 from voxpath.engines.mel import HOP, WINDOW, mel_filters
 from voxpath.models import description
 from voxpath.models.graph import Graph
+from voxpath.models.room import Room
 from voxpath.models.whisper import Builder, Description, Weights, describe, listen, write
-
-_MASKED = -1e4  # an attention score that leaves nothing, and a float16
 
 
 def samples(described: Description) -> int:
@@ -73,29 +72,19 @@ def _log_mel(g: Graph, pcm: str, described: Description) -> str:
 
 
 def _decoder(net: Builder, described: Description) -> Graph:
-    g, weights, room = net.graph, net.weights, described.max_tokens
-    ids, start = g.input("ids", "int64", [1, "n"]), g.input("start", "int64", [1])
-    offsets, rows = g.input("offsets", "int64", ["n"]), g.input("rows", "int64", ["rows"])
+    g, weights = net.graph, net.weights
+    ids, rows = g.input("ids", "int64", [1, "n"]), g.input("rows", "int64", ["rows"])
     never = g.input("never", "float32", ["rows", described.vocabulary])
-    positions = g.op("Add", start, offsets)
-    later = g.op("Greater", g.ints(*range(room)), g.op("Unsqueeze", positions, g.ints(-1)))  # [n, room]
-    mask = g.op("Where", later, g.constant(_MASKED, net.number), g.constant(0, net.number))
-    places: list[str] = []  # of the new keys and values, [1, heads, n, head size]: the same for all layers
+    room = Room(g, described.max_tokens, net.number)
 
     def remember(name: str, new: str) -> str:
-        shape = [1, weights.heads, room, weights.head_size]
-        past = g.input(f"past_{name}", net.number, shape)
-        if not places:
-            places.append(g.op("Expand", g.reshape(positions, 1, 1, -1, 1), g.op("Shape", new)))
-        present = g.op("ScatterElements", past, places[0], new, out=f"present_{name}", axis=2)
-        g.output(present, net.number, shape)
-        return present
+        return room.remember(name, new, weights.heads, weights.head_size)
 
-    logits = g.cast(write(net, ids, positions, mask, rows, remember), "float32")
+    logits = g.cast(write(net, ids, room.positions, room.mask, rows, remember), "float32")
     silence = g.op("Gather", g.op("LogSoftmax", logits, axis=-1), g.constant(described.no_speech, np.int64), axis=-1)
     g.op("Exp", silence, out="no_speech")
     allowed = g.op("LogSoftmax", g.op("Add", logits, never), axis=-1)
-    g.choose(allowed, start, "int64")
+    g.choose(allowed, "start", "int64")
     # Not ReduceMax, which takes ONNX Runtime's GPU provider milliseconds for more than one row.
     best = g.op("GatherElements", allowed, g.op("Unsqueeze", "token", g.ints(-1)), axis=-1)
     g.op("Squeeze", best, g.ints(-1), out="logprob")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
 from voxpath.engines.cancel import Cancel
-from voxpath.speech.phrases import MARKS, STOPS
+from voxpath.speech.phrases import ABBREVIATIONS, MARKS, STOPS
 
 DEFAULT_SYSTEM = "You are a friendly voice assistant. Answer in plain English, in one short sentence."
 REPLY_TOKENS = 60
@@ -14,9 +14,7 @@ REPLY_SENTENCES = 2
 # A longer conversation is cut to its newest half at once: what follows a cut must be read again by the model.
 HISTORY_TURNS = 12
 HISTORY_TOKENS = 1200  # with the system prompt; a longer context answers later
-
-
-TITLES = frozenset(["Mr", "Mrs", "Ms", "Dr", "St", "Prof", "Jr", "Sr", "vs"])
+TITLES = ABBREVIATIONS - {"etc", "No"} | {"Jr", "Sr"}  # whose mark ends no sentence; that of "No." may
 UNASKED = "Hello."  # stands for the user where something was said unasked: models expect them to speak first
 
 
@@ -34,6 +32,17 @@ class Memory:
         self.exchanges.append((text, reply))
         while self.exchanges and (len(self.exchanges) > HISTORY_TURNS or too_long()):
             del self.exchanges[: (len(self.exchanges) + 1) // 2]
+
+    def has(self, reply: str) -> bool:
+        """Whether it has been given before."""
+        return any(reply == given for _, given in self.exchanges)
+
+    def turns(self) -> Iterator[tuple[str, str]]:
+        """(role, content) of all that was said, in order."""
+        for said, reply in self.exchanges:
+            yield "user", said or UNASKED
+            if reply:
+                yield "assistant", reply
 
 
 class Thinker:
@@ -79,7 +88,7 @@ class Thinker:
 
         A reply that has been given before is kept once: a small model that reads it twice gives no other from then on.
         """
-        if any(reply == given for _, given in self._memory.exchanges):
+        if self._memory.has(reply):
             reply = ""
         self._memory.remember(text, reply, lambda: len(self._prefix()) > HISTORY_TOKENS)
         self._start = self._prefix()
@@ -102,9 +111,8 @@ class Thinker:
         """What the prompt begins with, whatever the user says next: the conversation, and that the user speaks now."""
         chat = self._language.tokenizer
         tokens = [*chat.start(), *(chat.turn("system", self._system) if self._system else [])]
-        for said, reply in self._memory.exchanges:
-            for role, content in (("user", said or UNASKED), ("assistant", reply)):
-                tokens += chat.turn(role, content) if content else []
+        for role, content in self._memory.turns():
+            tokens += chat.turn(role, content)
         return [*tokens, *chat.open_turn("user")]
 
     def _hold(self, tokens: list[int], cancel: Cancel | None = None) -> None:
@@ -136,17 +144,16 @@ class ServerThinker:
     def answer(self, text: str, cancel: Cancel) -> Iterator[str]:
         """As Thinker.answer. May raise Cancelled and ModelError."""
         messages = [{"role": "system", "content": self._system}] if self._system else []
-        for said, reply in [*self._memory.exchanges, (text, "")]:
-            for role, content in (("user", said or UNASKED), ("assistant", reply)):
-                if content and messages and messages[-1]["role"] == role:  # not every server takes two in a row
-                    messages[-1]["content"] += f"\n{content}"
-                elif content:
-                    messages.append({"role": role, "content": content})
+        for role, content in (*self._memory.turns(), ("user", text)):
+            if messages and messages[-1]["role"] == role:  # not every server takes two in a row
+                messages[-1]["content"] += f"\n{content}"
+            else:
+                messages.append({"role": role, "content": content})
         yield from brief(accumulate(self._server.chat(messages, REPLY_TOKENS, cancel)))
 
     def remember(self, text: str, reply: str) -> None:
         """As Thinker.remember, but what is said unasked is kept once."""
-        if not text and any(reply == given for _, given in self._memory.exchanges):
+        if not text and self._memory.has(reply):
             return
         self._memory.remember(text, reply, lambda: False)
 

@@ -159,15 +159,16 @@ class Records:
 
     def _match(self, record: Record, times: dict[str, int]) -> None:
         """Find the labels that this turn heard; decide its outcome and where its speech ended."""
-        start, end, reply = times["speech_start"], times["speech_end"], times.get("reply_start")
+        start, end = times["speech_start"], times["speech_end"]
+        reply = None if record.error else times.get("reply_start")  # to say that something has failed is no answer
         heard = [label for label in self.spoken if label.start_ns < end and label.end_ns > start]
         if not heard:
-            record.outcome = "unlabelled" if self.spoken else "missed" if reply is None or record.error else "answered"
+            record.outcome = "unlabelled" if self.spoken else "missed" if reply is None else "answered"
             return
         record.speech_end_from = "label"
         *earlier, last = heard
         times["speech_start"], times["speech_end"] = heard[0].start_ns, last.end_ns
-        if reply is None or record.error:  # to say that something has failed is no answer
+        if reply is None:
             return
         if reply < last.end_ns:
             record.outcome = "cut_in"

@@ -31,7 +31,7 @@ class Gpu:
 
     def run(self, work: Callable, *arguments):
         """What `work(*arguments)` returns, called in the stream's thread. The steps of a capture must all be."""
-        return self._thread.submit(work, *arguments).result()
+        return self.start(work, *arguments).result()
 
     def start(self, work: Callable, *arguments) -> Future:
         """As `run`, without waiting: what is run later waits for it."""
@@ -66,14 +66,7 @@ class Gpu:
 
         Inputs and outputs may share buffers. It runs a few times now, which captures it.
         """
-        binding = network.io_binding()
-        for name, value in inputs.items():
-            if isinstance(value, Buffer):
-                binding.bind_ortvalue_input(name, value.value)
-            else:
-                binding.bind_cpu_input(name, value)
-        for name, value in outputs.items():
-            binding.bind_ortvalue_output(name, value.value)
+        binding = bound(network, inputs, outputs)
         options = onnxruntime.RunOptions()
         options.add_run_config_entry("gpu_graph_id", str(next(self._captures)))
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
@@ -121,21 +114,31 @@ class Buffer:
         self.write(np.zeros(shape, dtype))
         gpu.wait()
 
-    def write(self, values, at: int = 0) -> None:
-        """Put values from element `at` on, after what was launched before."""
+    def write(self, values) -> None:
+        """Put values at the front, after what was launched before."""
         values = np.ascontiguousarray(values, self._dtype)
-        self._gpu.copy(self._address(at), values.ctypes.data, values.nbytes)
+        self._gpu.copy(self.value.data_ptr(), values.ctypes.data, values.nbytes)
 
-    def read(self, first: int = 0, count: int | None = None) -> np.ndarray:
-        """A view of `count` elements (all if left out) on the host, which holds them after the stream's `wait`."""
+    def read(self, count: int | None = None) -> np.ndarray:
+        """A view of the first `count` elements (all if left out) on the host, there after the stream's `wait`."""
         if self._host is None:
             self._host = self._gpu.pinned(self.shape, self._dtype).reshape(-1)
-        view = self._host[first : None if count is None else first + count]
-        self._gpu.copy(view.ctypes.data, self._address(first), view.nbytes)
+        view = self._host[:count]
+        self._gpu.copy(view.ctypes.data, self.value.data_ptr(), view.nbytes)
         return view
 
-    def _address(self, element: int) -> int:
-        return self.value.data_ptr() + element * self._dtype.itemsize
+
+def bound(network: onnxruntime.InferenceSession, inputs: Mapping, outputs: Mapping) -> onnxruntime.IOBinding:
+    """A network's inputs and outputs tied to buffers, and inputs to arrays of the host."""
+    binding = network.io_binding()
+    for name, value in inputs.items():
+        if isinstance(value, np.ndarray):
+            binding.bind_cpu_input(name, value)
+        else:
+            binding.bind_ortvalue_input(name, value.value)
+    for name, value in outputs.items():
+        binding.bind_ortvalue_output(name, value.value)
+    return binding
 
 
 def check() -> None:

@@ -116,9 +116,7 @@ class _Networks:
         self._rows[n].write(rows)
         self._start.write([0])
         self._read[n]()
-        chosen, logprobs, silence = (
-            part[n].read(0, len(rows)) for part in (self._token, self._logprob, self._no_speech)
-        )
+        chosen, logprobs, silence = (part[n].read(len(rows)) for part in (self._token, self._logprob, self._no_speech))
         self._gpu.wait()
         self._told = None  # the token that the network has chosen itself, and its place
         return list(zip(chosen[1:].tolist(), logprobs[1:].tolist(), strict=True)), float(silence[0])
