@@ -1,10 +1,12 @@
-"""What language models have in common wherever they run: text to tokens, the turns of a chat, and not going round."""
+"""What language models have in common wherever they run: text to tokens, the turns of a chat, what limits a reply."""
 
 import threading
 from collections.abc import Iterable
 
+import numpy as np
 from tokenizers import Tokenizer
 
+from voxpath.errors import ModelError
 from voxpath.models.llama import Description
 
 # A reply may not say the same few tokens in a row twice: small models loop otherwise.
@@ -54,3 +56,18 @@ def repeats(reply: list[int]) -> set[int]:
         return set()
     spans = range(len(reply) - REPEATED_TOKENS + 1)
     return {reply[i + len(recent)] for i in spans if reply[i : i + len(recent)] == recent}
+
+
+def check_length(tokens: list[int], most: int) -> None:
+    """Raises ModelError for a conversation of more than `most` tokens."""
+    if len(tokens) > most:
+        raise ModelError(
+            f"The conversation has {len(tokens)} tokens, more than the {most} "
+            "that the language model can look back over."
+        )
+
+
+def probability(logits: np.ndarray, token: int) -> float:
+    """How probable `token` is, 0 to 1, by the logits [vocabulary] of all."""
+    logits = logits - logits.max()
+    return float(np.exp(logits[token]) / np.exp(logits).sum())

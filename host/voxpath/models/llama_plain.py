@@ -32,18 +32,19 @@ class PlainNetwork(Network):
         if not self.room or self.shape.rotary != self.shape.head_size:
             raise ModelError("Only models whose heads are turned as a whole can be written in standard operators.")
         self._memory = Room(self.graph, self.room, self.form.number)
+        self._turn: list[str] | None = None  # cosines and sines of the new tokens' places
 
     def choose(self) -> None:
         self.graph.choose("logits", "start", "int64")
 
     def attention(self, x: str, layer: int, tables: tuple[str, str]) -> str:
         g, s, block = self.graph, self.shape, f"blk.{layer}"
-        turn = [
-            g.reshape(g.op("Gather", table, self._memory.positions), 1, -1, 1, s.head_size // 2) for table in tables
-        ]
+        if self._turn is None:  # the same for all layers
+            rows = (g.op("Gather", table, self._memory.positions) for table in tables)
+            self._turn = [g.reshape(row, 1, -1, 1, s.head_size // 2) for row in rows]
         query, key, value = (self.linear(x, f"{block}.attn_{kind}.weight") for kind in "qkv")
-        query = self._rotate(g.reshape(query, 0, -1, s.heads, s.head_size), turn)
-        key = self._rotate(g.reshape(key, 0, -1, s.kv_heads, s.head_size), turn)
+        query = self._rotate(g.reshape(query, 0, -1, s.heads, s.head_size))
+        key = self._rotate(g.reshape(key, 0, -1, s.kv_heads, s.head_size))
         kept = [
             self._memory.remember(f"{kind}{layer}", g.op("Transpose", part, perm=[0, 2, 1, 3]), s.kv_heads, s.head_size)
             for kind, part in (("k", key), ("v", g.reshape(value, 0, -1, s.kv_heads, s.head_size)))
@@ -56,9 +57,9 @@ class PlainNetwork(Network):
         mixed = g.op("MatMul", g.op("Softmax", g.op("Add", scores, self._memory.mask), axis=-1), values)
         return g.reshape(g.op("Transpose", mixed, perm=[0, 3, 1, 2, 4]), 0, -1, s.heads * s.head_size)
 
-    def _rotate(self, x: str, turn: list[str]) -> str:
+    def _rotate(self, x: str) -> str:
         """[1, n, heads, head size], each pair of neighbours turned by its place."""
-        g, (cosine, sine) = self.graph, turn
+        g, (cosine, sine) = self.graph, self._turn
         size = self.shape.head_size // 2
         pairs = g.reshape(x, 0, 0, 0, size, 2)
         first, second = (g.op("Gather", pairs, g.constant(part, np.int64), axis=4) for part in (0, 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from voxpath.engines.cancel import Cancel
-from voxpath.engines.chat import ChatTokenizer, repeats
+from voxpath.engines.chat import ChatTokenizer, check_length, probability, repeats
 from voxpath.engines.cuda.device import Gpu
 from voxpath.engines.ort import session
 from voxpath.errors import ModelError
@@ -60,11 +60,7 @@ class Context:
         if len(self.tokens) > before:
             self._chosen = 0
         try:
-            if len(self.tokens) > self._longest:
-                raise ModelError(
-                    f"The conversation has {len(self.tokens)} tokens, more than the {self._longest} "
-                    "that the language model can look back over."
-                )
+            check_length(self.tokens, self._longest)
             self._gpu.run(self._compute, cancel)
         except BaseException:
             self.truncate(before)
@@ -97,9 +93,7 @@ class Context:
     def probability(self, token: int, cancel: Cancel | None = None) -> float:
         """How probable `token` is to come next, 0 to 1. Raises Cancelled."""
         self._settle()
-        logits = self._gpu.run(self._look, cancel)
-        logits = logits - logits.max()
-        return float(np.exp(logits[token]) / np.exp(logits).sum())
+        return probability(self._gpu.run(self._look, cancel), token)
 
     def _settle(self) -> None:
         """The stream's thread looks at `tokens` no more."""

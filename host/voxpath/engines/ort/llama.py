@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from voxpath.engines.cancel import Cancel
-from voxpath.engines.chat import ChatTokenizer, repeats
+from voxpath.engines.chat import ChatTokenizer, check_length, probability, repeats
 from voxpath.engines.ort import session
-from voxpath.errors import ModelError
 from voxpath.models.llama import read_description
 
 # Tokens read at a time: their cost is the same one by one, and no operator then runs for long past a cancel.
@@ -61,11 +60,7 @@ class Context:
         before = len(self.tokens)
         self.tokens.extend(tokens)
         try:
-            if len(self.tokens) > self._language.description.context:
-                raise ModelError(
-                    f"The conversation has {len(self.tokens)} tokens, more than the "
-                    f"{self._language.description.context} that the language model can look back over."
-                )
+            check_length(self.tokens, self._language.description.context)
             self._compute(cancel)
         except BaseException:
             self.truncate(before)
@@ -121,8 +116,7 @@ class Context:
     def probability(self, token: int, cancel: Cancel | None = None) -> float:
         """How probable `token` is to come next, 0 to 1. Raises Cancelled."""
         self._compute(cancel)
-        logits = self._logits - self._logits.max()
-        return float(np.exp(logits[token]) / np.exp(logits).sum())
+        return probability(self._logits, token)
 
     def _choose(self, reply: list[int]) -> int:
         """The likeliest token that does not make the reply go round."""
